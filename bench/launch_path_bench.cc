@@ -260,7 +260,7 @@ class Program {
     }
     for (std::size_t i = 0; i < std::min(tables, holders.size()); ++i) {
       const std::array<std::uint64_t, 2> named{live_[i], live_[live_.size() - 1 - i]};
-      note_copied_in(session_, holders[i], named.data(), sizeof named);
+      note_copied_in(session_, holders[i], named.data(), sizeof named, Beside::kWhatWasThere);
     }
   }
   void launch_graph() {

@@ -150,7 +150,9 @@ if(NOT SPILLWAY_SANITIZE)
   target_compile_definitions(cli_test PRIVATE LOOKS_LIBRARY="$<TARGET_FILE:looks>")
   # With the options of what it is part of, not those of the tests.
   add_library(cuda_kernel_names OBJECT ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/address_use.cc
-    ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/read_only_parameters.cc)
+    ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/held_addresses.cc
+    ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/read_only_parameters.cc
+    ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/unlooked_memory.cc)
   target_include_directories(cuda_kernel_names PRIVATE ${CMAKE_SOURCE_DIR}/src)
   spillway_target_defaults(cuda_kernel_names)
   target_link_libraries(interpose_test PRIVATE cuda_kernel_names)

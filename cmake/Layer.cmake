@@ -135,6 +135,8 @@ function(spillway_benchmarks)
   # The interposer's look-up of operands is a part of what a launch costs.
   target_sources(launch_path_bench PRIVATE ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/operands.cc
     ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/pointer_tables.cc
+    ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/held_addresses.cc
+    ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/unlooked_memory.cc
     ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/encoded_addresses.cc
     ${CMAKE_SOURCE_DIR}/src/interpose/cuda/graphs/graph_launch_use.cc
     ${CMAKE_SOURCE_DIR}/src/interpose/cuda/operands/host_lists.cc)

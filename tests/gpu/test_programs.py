@@ -1,5 +1,8 @@
 """What programs on a GPU do that does not fit, and whether it is what they do alone."""
 
+import os
+import shutil
+
 import pytest
 
 GIB, MIB = 1 << 30, 1 << 20
@@ -104,3 +107,10 @@ def test_kernels_of_triton(run):
 @pytest.mark.needs("jax")
 def test_jax(run):
     run("kernels.py", "jax_arrays", device=512 * MIB)
+
+
+@pytest.mark.skipif(shutil.which(os.environ.get("NVCC", "nvcc")) is None, reason="needs nvcc")
+@pytest.mark.parametrize("name", ["kernel", "large", "pinned", "anew"])
+def test_tables_of_pointers(same_bits, name):
+    found = same_bits("tables.py", name)
+    assert "more than the device budget" not in found.said

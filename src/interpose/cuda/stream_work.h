@@ -3,6 +3,7 @@
 #pragma once
 
 #include "interpose/cuda/captures.h"
+#include "interpose/cuda/illegal_access.h"
 #include "interpose/cuda/issue.h"
 #include "interpose/cuda/libraries/library_calls.h"
 #include "interpose/cuda/operands/operands.h"
@@ -52,13 +53,15 @@ CuResult put(CallKind kind, const char* name, CuStream stream, const Add& add, c
   if (captured(stream)) {
     return with_memory(*session, operands.all(), driver);
   }
-  return issue(*session,
-               CudaLaunch{.stream = stream,
-                          .hash = operands.hash(hash_launch(name, {})),
-                          .name = name,
-                          .operands = operands.all(),
-                          .needs_mapping = true},
-               driver);
+  const CuResult result = issue(*session,
+                                CudaLaunch{.stream = stream,
+                                           .hash = operands.hash(hash_launch(name, {})),
+                                           .name = name,
+                                           .operands = operands.all(),
+                                           .needs_mapping = true},
+                                driver);
+  note_result(*session, result);
+  return result;
 }
 
 template <typename Add, typename Call>

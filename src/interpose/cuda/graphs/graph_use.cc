@@ -204,6 +204,10 @@ NodeUse use_of(const Session& session, const CuStreamOperationsNode& operations)
   for (unsigned i = 0; i < operations.count; ++i) {
     const CuStreamOperation& operation = operations.operations[i];
     add_stream_operation(bytes, operation);
+    if (operation.type == CuStreamOperationType::kWaitValue32 ||
+        operation.type == CuStreamOperationType::kWaitValue64) {
+      note_waits_for_values();
+    }
     if (operation.type == CuStreamOperationType::kWriteValue64) {
       values.push_back({.to = operation.address, .word = operation.value});
     }

@@ -7,6 +7,7 @@
 #include "interpose/cuda/hooks/hook_table.h"
 #include "interpose/cuda/issue.h"
 #include "interpose/cuda/kernels/own_kernels.h"
+#include "interpose/cuda/looks.h"
 #include "interpose/cuda/memory/context_memory.h"
 #include "interpose/cuda/memory/driver_memory.h"
 #include "interpose/cuda/memory/memory_pools.h"
@@ -61,6 +62,7 @@ void ended(CuContext context) {
   forget_kernel_layouts();
   driver_has_back_all_of(context);
   forget_pinned_of(context);
+  forget_looks_of(context);
   forget_call_stream(context);
   forget_graph_handles();
   const Session* const here = session();

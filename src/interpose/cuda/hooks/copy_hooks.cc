@@ -1,5 +1,8 @@
 // Copies that a program puts on streams: what they use is in their arguments, and the
 // driver wants it to have memory when they are issued. Layer: interpose, cuda.
+#include <optional>
+
+#include "interpose/cuda/looks.h"
 #include "interpose/cuda/operands/launch_operands.h"
 #include "interpose/cuda/operands/pointer_tables.h"
 #include "interpose/cuda/stream_work.h"
@@ -19,7 +22,7 @@ CuResult copy(const char* name, CuStream stream, std::uint64_t to, std::uint64_t
         operands.add(to, bytes, AccessMode::kWrite);
         operands.add(from, bytes, AccessMode::kRead);
         if (const Session* const here = session(); !operands.empty() && bytes >= sizeof(void*)) {
-          note_copied_within(*here, to, from);
+          note_copied_within(*here, to, from, bytes);
         }
       },
       call);
@@ -34,60 +37,129 @@ bool on_device(std::uint64_t address) {
          type == CuMemoryType::kDevice;
 }
 
-// What rows of this kind carry, however the call says where they come from; one row for what is no
-// rectangle. Of the host's memory, more than may be addresses is not looked at.
-void note_copied(std::uint64_t to, Bytes to_pitch_bytes, std::uint64_t from, Bytes from_pitch_bytes,
-                 Bytes row_bytes, std::size_t rows) {
+// Rows of bytes, from one place to another; one row for what is no rectangle.
+struct Rows {
+  std::uint64_t to = 0;
+  Bytes to_pitch_bytes = 0;
+  std::uint64_t from = 0;
+  Bytes from_pitch_bytes = 0;
+  Bytes row_bytes = 0;
+  std::size_t rows = 1;
+  // From the first byte that is written to the last.
+  [[nodiscard]] Bytes to_bytes() const { return (rows - 1) * to_pitch_bytes + row_bytes; }
+};
+
+// Whether it is worth it to forget what stood there: that comes from the host, in not too many
+// rows.
+bool replaces(const Session& here, const Rows& copy) {
+  constexpr std::size_t kMostRows = 64;
+  return here.platform->memory().contains(copy.to) &&
+         !here.platform->memory().contains(copy.from) && copy.rows > 0 &&
+         (copy.rows <= kMostRows || copy.to_pitch_bytes == copy.row_bytes);
+}
+
+// What they carry, however the call says where they come from. Of the host's memory, more than may
+// be addresses is not looked at.
+void note_copied(const Rows& copy, bool is_captured) {
   const Session& here = *session();
-  if (row_bytes < sizeof(std::uint64_t) || rows == 0) {
+  if (copy.row_bytes < sizeof(std::uint64_t) || copy.rows == 0) {
     return;
   }
-  if (here.platform->memory().contains(from)) {
-    note_copied_within(here, to, from);
-  } else if (row_bytes <= kMostScannedBytes / rows &&
-             (here.platform->memory().contains(to) || on_device(to))) {
-    for (std::size_t row = 0; row < rows; ++row) {
+  if (here.platform->memory().contains(copy.from)) {
+    note_copied_within(here, copy.to, copy.from, copy.to_bytes());
+  } else if (copy.row_bytes <= kMostScannedBytes / copy.rows &&
+             (here.platform->memory().contains(copy.to) || on_device(copy.to))) {
+    const Beside beside =
+        is_captured || !replaces(here, copy) ? Beside::kWhatWasThere : Beside::kWhatIsReplaced;
+    for (std::size_t row = 0; row < copy.rows; ++row) {
+      const std::uint64_t from = copy.from + row * copy.from_pitch_bytes;
       // NOLINTNEXTLINE(performance-no-int-to-ptr): the host's, as the program has said
-      const auto* const at = reinterpret_cast<const void*>(from + row * from_pitch_bytes);
-      note_copied_in(here, to + row * to_pitch_bytes, at, row_bytes);
+      note_copied_in(here, copy.to + row * copy.to_pitch_bytes, reinterpret_cast<const void*>(from),
+                     copy.row_bytes, beside);
     }
   }
+}
+
+// The same when the call has been made.
+void note_made(const Session& here, const Rows& copy, std::uint64_t then) {
+  if (replaces(here, copy)) {
+    const bool whole = copy.to_pitch_bytes == copy.row_bytes;
+    for (std::size_t row = 0; row < (whole ? 1 : copy.rows); ++row) {
+      note_replaced(here, copy.to + row * copy.to_pitch_bytes,
+                    whole ? copy.to_bytes() : copy.row_bytes, then);
+    }
+    if (copy.row_bytes > kMostScannedBytes / copy.rows) {
+      note_unscanned(here, {.start = copy.to, .bytes = copy.to_bytes()});
+    }
+  }
+}
+
+// Copies of which each may come from the host: `for_each` calls what it is given with each (a
+// Rows). What is captured happens when its graph runs, beside what other nodes do.
+template <typename Add, typename ForEach, typename Call>
+CuResult copy_noted(const char* name, CuStream stream, const Add& add, const ForEach& for_each,
+                    const Call& call) {
+  const std::uint64_t then = tables_now();
+  return put(
+      CallKind::kCopy, name, stream,
+      [&](Operands& operands) {
+        add(operands);
+        const bool is_captured = captured(stream);
+        for_each([is_captured](const Rows& rows) { note_copied(rows, is_captured); });
+      },
+      call,
+      [&](const Session& session, const CudaLaunch& what, const auto& driver) {
+        const CuResult result = issue(session, what, driver);
+        if (result == CuResult::kSuccess) {
+          for_each([&](const Rows& rows) { note_made(session, rows, then); });
+        }
+        return result;
+      });
 }
 
 // As `copy`, where either side may be the host's.
 template <typename Call>
 CuResult copy_any(const char* name, CuStream stream, std::uint64_t to, std::uint64_t from,
                   Bytes bytes, const Call& call) {
-  return put(
-      CallKind::kCopy, name, stream,
+  return copy_noted(
+      name, stream,
       [&](Operands& operands) {
         operands.add(to, bytes, AccessMode::kWrite);
         operands.add(from, bytes, AccessMode::kRead);
-        note_copied(to, 0, from, 0, bytes, 1);
       },
-      call);
+      [&](const auto& visit) { visit(Rows{.to = to, .from = from, .row_bytes = bytes}); }, call);
 }
 
-void note_rows(const CuCopy2d& copy) {
+std::optional<Rows> rows_of(const CuCopy2d& copy) {
   const auto start = [](const CuCopy2d::Side& side) {
     return (side.type == CuMemoryType::kHost ? address(side.host) : side.device) +
            side.y * side.pitch_bytes + side.x_bytes;
   };
-  if (copy.from.type != CuMemoryType::kArray && copy.to.type != CuMemoryType::kArray) {
-    note_copied(start(copy.to), copy.to.pitch_bytes, start(copy.from), copy.from.pitch_bytes,
-                copy.width_bytes, copy.height);
+  if (copy.from.type == CuMemoryType::kArray || copy.to.type == CuMemoryType::kArray) {
+    return std::nullopt;
   }
+  return Rows{.to = start(copy.to),
+              .to_pitch_bytes = copy.to.pitch_bytes,
+              .from = start(copy.from),
+              .from_pitch_bytes = copy.from.pitch_bytes,
+              .row_bytes = copy.width_bytes,
+              .rows = copy.height};
 }
-void note_rows(const CuCopy3d& /*copy*/) {}  // docs/interposer.md
+std::optional<Rows> rows_of(const CuCopy3d& /*copy*/) { return {}; }  // docs/interposer.md
 
 template <typename Copy, typename Call>
 CuResult copy_rows(const char* name, CuStream stream, const Copy* copy, const Call& call) {
-  return put(
-      CallKind::kCopy, name, stream,
+  const std::optional<Rows> rows = copy != nullptr ? rows_of(*copy) : std::nullopt;
+  return copy_noted(
+      name, stream,
       [&](Operands& operands) {
         if (copy != nullptr) {
           add_copy(operands, *copy);
-          note_rows(*copy);
+        }
+      },
+      [&](const auto& visit) {
+        if (rows) {
+          visit(*rows);
         }
       },
       call);
@@ -96,13 +168,17 @@ CuResult copy_rows(const char* name, CuStream stream, const Copy* copy, const Ca
 template <typename Call>
 CuResult copy_batch(const char* name, CuStream stream, const CuAddress* to, const CuAddress* from,
                     const std::size_t* bytes, std::size_t count, const Call& call) {
-  return put(
-      CallKind::kCopy, name, stream,
+  return copy_noted(
+      name, stream,
       [&](Operands& operands) {
         for (std::size_t i = 0; i < count; ++i) {
           operands.add(to[i], bytes[i], AccessMode::kWrite);
           operands.add(from[i], bytes[i], AccessMode::kRead);
-          note_copied(to[i], 0, from[i], 0, bytes[i], 1);
+        }
+      },
+      [&](const auto& visit) {
+        for (std::size_t i = 0; i < count; ++i) {
+          visit(Rows{.to = to[i], .from = from[i], .row_bytes = bytes[i]});
         }
       },
       call);

@@ -8,6 +8,7 @@
 #include "interpose/cuda/captures.h"
 #include "interpose/cuda/graphs/executable_graphs.h"
 #include "interpose/cuda/issue.h"
+#include "interpose/cuda/looks.h"
 #include "interpose/cuda/operands/pointer_tables.h"
 
 namespace spillway::cuda {
@@ -56,10 +57,11 @@ CuResult update(CuGraphExec exec, CuGraph graph, const Call& call) {
 void note_addresses(const Session& session, const GraphLaunchUse& use) {
   for (const CarryingCopy& copy : use.copies) {
     if (session.platform->memory().contains(copy.from)) {
-      note_copied_within(session, copy.to, copy.from);
+      note_copied_within(session, copy.to, copy.from, copy.bytes);
     } else {
       // NOLINTNEXTLINE(performance-no-int-to-ptr): the host's, if it can be read
-      note_copied_in(session, copy.to, reinterpret_cast<const void*>(copy.from), copy.bytes);
+      note_copied_in(session, copy.to, reinterpret_cast<const void*>(copy.from), copy.bytes,
+                     Beside::kWhatWasThere);
     }
   }
   for (const WrittenValue& value : use.values) {
@@ -73,6 +75,21 @@ constexpr Bytes kMostPart = 2;
 
 bool is_large(const Session& session, const GraphLaunchUse& use) {
   return use.bytes > session.platform->capacity_bytes(Tier::kDevice) / kMostPart;
+}
+
+// Before it runs: what one of its nodes stores for another is not seen.
+void look_before(const Session& session, CuStream stream, const GraphLaunchUse& use) {
+  for (bool more = use.reaches && may_look(session); more;) {
+    const std::vector<CudaOperand> with_tables = operands_with_tables(session, use);
+    const auto& all = with_tables.empty() ? use.operands : with_tables;
+    more = look_at(session, stream, hash_of(use.hash, all), all);
+  }
+}
+
+void note_given_to(const Session& session, const GraphLaunchUse& use) {
+  if (use.exposes) {
+    note_given(session, use.hash.first, use.hash, use.operands);
+  }
 }
 
 template <typename Call>
@@ -105,16 +122,21 @@ CuResult launch(CuGraphExec exec, CuStream stream, const Call& call) {
   }
   const std::shared_ptr<const GraphLaunchUse> use = graph->launch_use();
   note_addresses(*session, *use);
+  look_before(*session, stream, *use);
   if (is_large(*session, *use) && !session->platform->bypass().calls_are_open() &&
       recording() == nullptr) {
     const std::shared_ptr<const GraphSteps> steps = graph->steps();
     const std::optional<CuResult> result =
         steps == nullptr ? std::nullopt : graph->order()->in_steps(*session, stream, *steps);
     if (result) {
+      note_given_to(*session, *use);
       return *result;
     }
   }
-  return launch_whole(*session, *graph, *use, stream, [&] { return here.driver(call); });
+  const CuResult result =
+      launch_whole(*session, *graph, *use, stream, [&] { return here.driver(call); });
+  note_given_to(*session, *use);
+  return result;
 }
 
 template <typename Call>

@@ -1,6 +1,9 @@
 // Kernels on their way to the device. Layer: interpose, cuda.
+#include <optional>
+
 #include "interpose/cuda/captures.h"
 #include "interpose/cuda/issue.h"
+#include "interpose/cuda/looks.h"
 #include "interpose/cuda/operands/launch_operands.h"
 #include "interpose/cuda/replay/replayable_launch.h"
 
@@ -84,8 +87,20 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
       return here.driver(call);
     }
   }
-  Operands operands(*session);
-  add_operands(operands, *session, kernel, use, library, parameters, extra);
+  const auto add = [&](Operands& all) {
+    add_operands(all, *session, kernel, use, library, parameters, extra);
+  };
+  std::optional<Operands> found;
+  found.emplace(*session);
+  add(*found);
+  // What is found may lead to more.
+  while (use.reaches && may_look(*session) &&
+         look_at(*session, stream, found->hash(kernel.hash), found->all())) {
+    found.emplace(*session);
+    found->is_of_same_launch();
+    add(*found);
+  }
+  const Operands& operands = *found;
   if (operands.empty() && !(use.reaches && session->platform->launches().has_exposed())) {
     return here.driver(call);
   }
@@ -105,8 +120,12 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
                               .block = parameter_block(extra),
                               .operands = what.operands,
                               .library = first_in_library ? library : nullptr};
-  return issue_storable(*session, what, as_made, again.shape, library,
-                        [&] { return here.driver(call); });
+  const CuResult result = issue_storable(*session, what, as_made, again.shape, library,
+                                         [&] { return here.driver(call); });
+  if (what.exposes) {
+    note_given(*session, kernel.hash.first, what.hash, what.operands);
+  }
+  return result;
 }
 
 // Calls from before kernels had parameter lists: what they use is said by other calls.

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "interpose/cuda/kernels/fill_kernel.h"
+#include "interpose/cuda/operands/pointer_tables.h"
 #include "interpose/cuda/stream_work.h"
 
 namespace spillway::cuda {
@@ -33,13 +34,20 @@ CuResult issue_fill(const Session& session, CudaLaunch what, const Fill& fill, c
 template <typename Call>
 CuResult set(CuStream stream, CuAddress to, Bytes bytes, const std::optional<Fill>& fill,
              const Call& call) {
-  return put(
+  const std::uint64_t then = tables_now();
+  const bool replaces = then != 0 && !captured(stream);
+  const CuResult result = put(
       CallKind::kMemset, "memset", stream,
       [&](Operands& operands) { operands.add(to, bytes, AccessMode::kWrite); }, call,
       [&](const Session& session, const CudaLaunch& what, const auto& driver) {
         return fill ? issue_fill(session, what, *fill, driver) : issue(session, what, driver);
       },
       fill ? &*fill : nullptr);
+  if (const Session* const here = session();
+      replaces && here != nullptr && result == CuResult::kSuccess) {
+    note_replaced(*here, to, bytes, then);
+  }
+  return result;
 }
 
 // Rows of elements.

@@ -61,6 +61,7 @@ CuResult put_values(CuStream stream, std::span<const CuStreamOperation> operatio
     return with_memory(*session, operands.all(), [&] { return here.driver(call); });
   }
   if (std::any_of(operations.begin(), operations.end(), waits)) {
+    note_waits_for_values();
     session->platform->streams().will_wait_for_value();
   }
   note_addresses(*session, operations);

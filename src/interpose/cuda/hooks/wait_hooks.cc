@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "interpose/cuda/captures.h"
+#include "interpose/cuda/illegal_access.h"
 #include "interpose/cuda/implicit_waits.h"
 #include "interpose/cuda/issue.h"
 #include "interpose/cuda/operands/host_lists.h"
@@ -23,6 +24,7 @@ CuResult wait(std::optional<CuStream> stream, const Call& call) {
   session->platform->streams().before_wait(stream);
   const CuResult result = here.driver(call);
   session->platform->streams().after_wait(stream);
+  note_result(*session, result);
   if (Recording* const recorded = recording()) {
     recorded->synchronized();
   }

@@ -48,6 +48,27 @@ std::string in_words(const char* name) {
   return text != nullptr ? text.get() : name;
 }
 
+struct Reaching {
+  Mutex mutex;
+  std::string names SPILLWAY_GUARDED_BY(mutex);
+  int count SPILLWAY_GUARDED_BY(mutex) = 0;
+};
+Reaching& reaching() {
+  static auto* const all = new Reaching;  // threads of the program may run until the very end
+  return *all;
+}
+
+void note_that_it_reaches(const std::string& name) {
+  constexpr int kMostNames = 6;
+  Reaching& here = reaching();
+  const MutexLock lock(here.mutex);
+  if (++here.count <= kMostNames) {
+    here.names += (here.count > 1 ? ", " : "") + name;
+  } else if (here.count == kMostNames + 1) {
+    here.names += " and others";
+  }
+}
+
 // As far as a line allows.
 std::string shortened(std::string made) {
   constexpr std::size_t kMostCharacters = 100;
@@ -114,6 +135,9 @@ std::unique_ptr<KernelLayout> ask(CuFunction function, std::uint64_t now) {
   layout->name = shortened(words);
   layout->sparse = uses_a_little(layout->name);
   layout->hash = hash_launch(name != nullptr ? name : "", {});
+  if (layout->addresses.reaches) {
+    note_that_it_reaches(layout->name);
+  }
   return layout;
 }
 
@@ -144,6 +168,11 @@ const KernelLayout& kernel_layout(CuFunction function) {
   const KernelLayout* const kept = made.release();
   slots[place].store(kept, std::memory_order_release);
   return *kept;
+}
+
+std::string names_that_reach() {
+  const MutexLock lock(reaching().mutex);
+  return reaching().names;
 }
 
 void forget_kernel_layouts() { generation.fetch_add(1, std::memory_order_acq_rel); }

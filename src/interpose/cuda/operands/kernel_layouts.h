@@ -32,6 +32,9 @@ struct KernelLayout {
 
 // A function or a kernel of a library: programs launch either. Valid until the process ends.
 [[nodiscard]] const KernelLayout& kernel_layout(CuFunction function);
+// Of those that were asked about and that may follow addresses that others have stored, the first
+// few, for people.
+[[nodiscard]] std::string names_that_reach();
 // The program has unloaded code: others may come to lie where it was.
 void forget_kernel_layouts();
 

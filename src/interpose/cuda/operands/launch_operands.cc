@@ -74,6 +74,9 @@ void add_parameters(Operands& operands, const KernelLayout& kernel, const Addres
   if (use.stores) {
     operands.exposes_what_it_finds();
   }
+  if (use.reaches) {
+    operands.follows_addresses();
+  }
   const std::span<const std::byte> block = parameter_block(extra);
   // Which of them are values is not looked up in a block.
   operands.add_pointers_in(block.data(), block.size(), use.values ? AccessMode::kExpose : given);

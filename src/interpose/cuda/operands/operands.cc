@@ -149,17 +149,19 @@ bool Operands::add_pointed(const PointedAt& named, AccessMode mode, std::uint64_
 
 // What stands there now: a list is written before the kernel that reads it is launched.
 void Operands::add_host_list(std::uint64_t word) {
-  visit_host_list(word, [this](std::span<const std::uint64_t> words) {
-    const auto start = reinterpret_cast<std::uint64_t>(words.data());
-    if (std::find(host_lists_.begin(), host_lists_.end(), start) != host_lists_.end()) {
-      return;
-    }
-    host_lists_.push_back(start);
-    // A list may be long and looked at by every launch, and nearly all of its words are none, or
-    // in the same as the one before.
-    const AddressRange space = session_.platform->memory().addresses();
-    AddressRange last;
+  const std::uint64_t start = host_list_at(word, follows_);
+  if (start == 0 || std::find(host_lists_.begin(), host_lists_.end(), start) != host_lists_.end()) {
+    return;
+  }
+  host_lists_.push_back(start);
+  // A list may be long and looked at by every launch, and nearly all of its words are none, or in
+  // the same as the one before.
+  const AddressRange space = session_.platform->memory().addresses();
+  AddressRange last;
+  visit_host_list(start, same_launch_, [&](std::span<const std::uint64_t> words) {
+    bool found = false;
     visit_words_in(words, space.start, space.bytes, [&](std::uint64_t listed) {
+      found = true;
       // Where it begins another may end.
       if (listed - last.start - 1 < last.bytes - 1 && last.bytes > 0 && !by_tensor_ &&
           !(by_living_tensor_ && session_.platform->placed().has_reserved())) {
@@ -168,6 +170,7 @@ void Operands::add_host_list(std::uint64_t word) {
       add_pointer(listed, found_);
       last = session_.platform->memory().allocation_of(listed).value_or(AddressRange());
     });
+    return found;
   });
 }
 

@@ -58,6 +58,11 @@ class Operands {
   }
   // From now on what is named in memory that the launch is given may be stored elsewhere.
   void exposes_what_it_finds() { found_ = AccessMode::kExpose; }
+  // From now on large pieces of pinned memory are looked at, too: of a kernel that may follow
+  // addresses in memory.
+  void follows_addresses() { follows_ = true; }
+  // It is looked at a second time what the same launch uses.
+  void is_of_same_launch() { same_launch_ = true; }
   // From now on of what PyTorch divides only the tensors that are named: of a kernel whose pointers
   // are where tensors begin, never where they end.
   void by_tensor() { by_tensor_ = true; }
@@ -115,6 +120,8 @@ class Operands {
   bool some_only_read_ = false;
   bool some_not_exposed_ = false;
   AccessMode found_ = AccessMode::kReadWrite;
+  bool follows_ = false;
+  bool same_launch_ = false;
   bool by_tensor_ = false;
   bool by_living_tensor_ = false;
   bool pointers_begin_ = false;

@@ -9,93 +9,63 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "base/mutex.h"
 #include "interpose/cuda/operands/encoded_addresses.h"
+#include "interpose/cuda/operands/held_addresses.h"
 #include "interpose/cuda/operands/living_tensors.h"
+#include "interpose/cuda/operands/scan_words.h"
+#include "interpose/cuda/operands/unlooked_memory.h"
 
 namespace spillway::cuda {
 namespace {
 
-// What addresses name: of each allocation, once, a run of its bytes. A program of whose memory
-// tensors are known may name another place of it at each step, so what lies between two that are
-// named counts as well.
-class Named {
- public:
-  // True if that is more than before.
-  bool put(std::uint64_t allocation, const AddressRange& bytes) {
-    const auto [at, is_new] = places_.try_emplace(allocation, all_.size());
-    if (is_new) {
-      all_.push_back({.allocation = allocation, .bytes = bytes});
-      return true;
-    }
-    AddressRange& there = all_[at->second].bytes;
-    const std::uint64_t start = std::min(there.start, bytes.start);
-    const std::uint64_t end = std::max(there.start + there.bytes, bytes.start + bytes.bytes);
-    const bool grows = end - start > there.bytes;
-    there = {.start = start, .bytes = end - start};
-    return grows;
-  }
-  template <typename IsGone>
-  void drop(const IsGone& is_gone) {
-    std::erase_if(all_, [&](const One& one) { return is_gone(one.bytes); });
-    places_.clear();
-    for (const One& one : all_) {
-      places_.emplace(one.allocation, places_.size());
-    }
-  }
-  struct One {
-    std::uint64_t allocation = 0;  // its start, as it was when it was named
-    AddressRange bytes;
-  };
-  [[nodiscard]] const std::vector<One>& all() const { return all_; }
-
- private:
-  std::vector<One> all_;  // in the order in which they came
-  std::unordered_map<std::uint64_t, std::size_t> places_;
-};
-
-// Kept until the holder is freed: what a kernel has written over them meanwhile nobody sees, and
-// too many operands are not wrong.
+// Kept until the host has written over them, or the holder is freed: what a kernel has written over
+// them nobody sees, and too many operands are not wrong.
 struct Held {
-  Named named;
+  HeldAddresses addresses;
   std::size_t most = 64;      // before those that are nothing any more are dropped
   std::uint64_t changed = 0;  // by a count of all changes, so that no other's is the same
-  std::unordered_map<std::uint64_t, std::uint64_t> taken;  // from whom all, as that was then
+  // From where to where it was copied, as that was then.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> taken;
 };
 // By the start of the allocation that holds them.
 struct Carried {
   SharedMutex mutex;
   std::unordered_map<std::uint64_t, Held> by_start SPILLWAY_GUARDED_BY(mutex);
-  std::uint64_t changes SPILLWAY_GUARDED_BY(mutex) = 0;
+  std::atomic<std::uint64_t> changes{0};  // one at a time
 };
 Carried& carried() {
   static auto* const all = new Carried;  // threads of the program may run until the very end
   return *all;
 }
 std::atomic<bool> any_carried{false};  // most programs have none
+std::atomic<bool> waits_for_values{false};
 
-// What is dead may be used again at the same address, by a program that leaves its table as it is.
 void drop_gone(const Session& session, Held& held) SPILLWAY_REQUIRES(carried().mutex) {
-  held.named.drop([&](const AddressRange& bytes) {
+  held.addresses.drop([&](const AddressRange& bytes) {
     return !session.platform->memory().may_be_again(bytes.start) &&
            !session.platform->memory().may_be_again(bytes.start + bytes.bytes - 1);
   });
 }
 
-void add(const Session& session, Held& held, const Named& more) SPILLWAY_REQUIRES(carried().mutex) {
-  if (held.named.all().size() > held.most) {
+void add(const Session& session, Held& held, const AddressRange& where, NamedMemory more,
+         Beside beside) SPILLWAY_REQUIRES(carried().mutex) {
+  if (held.addresses.size() > held.most) {
     drop_gone(session, held);
-    held.most = std::max(held.most, 2 * held.named.all().size());
+    held.most = std::max(held.most, 2 * held.addresses.size());
   }
-  for (const Named::One& one : more.all()) {
-    if (held.named.put(one.allocation, one.bytes)) {
-      held.changed = ++carried().changes;
-    }
+  held.changed = ++carried().changes;
+  if (beside == Beside::kWhatWasThere || !order_is_known()) {
+    held.addresses.add_more(where, more, held.changed);
+  } else {
+    held.addresses.add(where, std::move(more), held.changed);
   }
   any_carried.store(true, std::memory_order_release);
 }
@@ -104,7 +74,7 @@ void add(const Session& session, Held& held, const Named& more) SPILLWAY_REQUIRE
 // program maps its memory itself: those of tensors, and of what is none that is known. Of other
 // memory all, which who has the holder has of that as well.
 void put_meant(const Session& session, std::uint64_t word, const AddressRange& allocation,
-               std::uint64_t holder, Named& found) {
+               std::uint64_t holder, NamedMemory& found) {
   const std::optional<Segments::Meant> meant =
       session.platform->placed().has_reserved() ? session.segments->meant_by(word) : std::nullopt;
   if (!meant) {
@@ -120,6 +90,87 @@ void put_meant(const Session& session, std::uint64_t word, const AddressRange& a
       found.put(allocation.start, {.start = start, .bytes = end - start});
     }
   }
+}
+
+// What words that stand, or will, from one address on name.
+class Scan {
+ public:
+  Scan(const Session& session, std::uint64_t to) : session_(session), to_(to) {
+    if (const auto holder = session.platform->memory().allocation_of(to)) {
+      holder_ = holder->start;
+      in_space_ = true;
+    }
+  }
+  // The allocation that has them.
+  [[nodiscard]] std::uint64_t holder() const { return holder_; }
+  [[nodiscard]] bool in_space() const { return in_space_; }
+
+  void look_at(std::uint64_t word) {
+    if (!session_.platform->memory().contains(word) || !looked_at_.insert(word).second) {
+      return;
+    }
+    PointedAt named;
+    session_.platform->memory().pointed_at({&word, 1}, &named);
+    for (const AddressRange& range : {named.in, named.ends}) {
+      if (range.bytes > 0) {
+        put_meant(session_, word, range, holder_, found_);
+      }
+    }
+    if (named.in.bytes == 0 && session_.platform->memory().may_be_again(word)) {
+      dead_.push_back(word);
+    }
+  }
+  // All of the words. Maps lie at multiples of their alignment on the device.
+  void look_at_maps(std::span<const std::uint64_t> words) {
+    const std::size_t skipped = round_up(to_, kTensorMapAlignment) - to_;
+    if (addresses_are_encoded() && skipped % sizeof words[0] == 0 && skipped < words.size_bytes()) {
+      const auto maps = words.subspan(skipped / sizeof words[0]);
+      for_each_encoded(maps.data(), maps.size_bytes(),
+                       [this](std::uint64_t word) { look_at(word); });
+    }
+  }
+  [[nodiscard]] bool found_any() const { return !found_.all().empty() || !dead_.empty(); }
+  // They may be copied on by any kernel that is given the holder, or computed with.
+  void expose() const;
+  // The program may use again what is dead there, and leave its table as it is.
+  void add_dead() {
+    for (const std::uint64_t word : dead_) {
+      found_.put(word, {.start = word, .bytes = 1});
+    }
+  }
+  [[nodiscard]] NamedMemory take() { return std::move(found_); }
+
+ private:
+  const Session& session_;
+  std::uint64_t to_;
+  std::uint64_t holder_ = kEverywhere;
+  bool in_space_ = false;
+  NamedMemory found_;
+  std::vector<std::uint64_t> dead_;
+  std::unordered_set<std::uint64_t> looked_at_;
+};
+
+void Scan::expose() const {
+  std::vector<std::uint64_t> exposed;
+  const auto note = [&exposed](const std::vector<AddressRange>& ranges) {
+    for (const AddressRange& it : ranges) {
+      exposed.push_back(it.start);
+    }
+  };
+  for (const auto& [allocation, bytes] : found_.all()) {
+    const bool is_mapped = for_each_meant_in(session_, bytes, [&](const auto& meant) {
+      note(session_.platform->placed().allocations_in(meant.start, meant.bytes));
+    });
+    if (!is_mapped) {
+      exposed.push_back(allocation);
+      if (session_.platform->placed().has_reserved()) {
+        note(session_.platform->placed().all_beside(allocation));
+      }
+    }
+  }
+  std::sort(exposed.begin(), exposed.end());
+  exposed.erase(std::unique(exposed.begin(), exposed.end()), exposed.end());
+  session_.platform->launches().expose(exposed);
 }
 
 // Each word of the host's memory, read by the kernel: what is not there, or is a device's, is
@@ -151,87 +202,110 @@ void for_each_host_word(const void* from, std::size_t count, const Visit& visit)
 
 }  // namespace
 
-void note_copied_in(const Session& session, std::uint64_t to, const void* from, std::size_t count) {
+void note_copied_in(const Session& session, std::uint64_t to, const void* from, std::size_t count,
+                    Beside beside) {
   if (count > kMostScannedBytes) {
     return;
   }
-  const auto holder = session.platform->memory().allocation_of(to);
-  const std::uint64_t start = holder ? holder->start : kEverywhere;
-  Named found;
-  std::unordered_set<std::uint64_t> looked_at;
-  const auto look_at = [&](std::uint64_t word) {
-    if (session.platform->memory().contains(word) && looked_at.insert(word).second) {
-      PointedAt named;
-      session.platform->memory().pointed_at({&word, 1}, &named);
-      for (const AddressRange& range : {named.in, named.ends}) {
-        if (range.bytes > 0) {
-          put_meant(session, word, range, start, found);
-        }
-      }
-    }
-  };
+  Scan scan(session, to);
   const bool may_be_maps = addresses_are_encoded();
   std::vector<std::uint64_t> words;
   for_each_host_word(from, count, [&](std::uint64_t word) {
-    look_at(word);
+    scan.look_at(word);
     if (may_be_maps) {
       words.push_back(word);
     }
   });
-  // Maps lie at multiples of their alignment on the device.
-  const std::size_t skipped = round_up(to, kTensorMapAlignment) - to;
-  if (skipped % sizeof(std::uint64_t) == 0 && skipped < sizeof words[0] * words.size()) {
-    const auto maps = std::span(words).subspan(skipped / sizeof words[0]);
-    for_each_encoded(maps.data(), maps.size_bytes(), look_at);
+  scan.look_at_maps(words);
+  if (scan.found_any()) {
+    if (!scan.in_space()) {
+      static std::atomic<bool> told{false};
+      say_once(told,
+               "the program keeps addresses in memory that any kernel may read: what they name "
+               "counts as used by every launch, which is slow");
+    }
+    scan.expose();
+    scan.add_dead();
+    const MutexLock lock(carried().mutex);
+    add(session, carried().by_start[scan.holder()], {.start = to, .bytes = count}, scan.take(),
+        beside);
   }
-  if (found.all().empty()) {
+}
+
+bool note_read(const Session& session, const AddressRange& bytes,
+               std::span<const std::uint64_t> words) {
+  Scan scan(session, bytes.start);
+  const AddressRange space = session.platform->memory().addresses();
+  visit_words_in(words, space.start, space.bytes, [&](std::uint64_t word) { scan.look_at(word); });
+  scan.look_at_maps(words);
+  scan.expose();
+  NamedMemory found = scan.take();
+  const MutexLock lock(carried().mutex);
+  auto& by_start = carried().by_start;
+  const auto there = by_start.find(scan.holder());
+  if (found.all().empty() && there == by_start.end()) {
+    return false;
+  }
+  Held& held = by_start[scan.holder()];
+  const bool is_new = std::any_of(
+      found.all().begin(), found.all().end(),
+      [&](const NamedMemory::One& one) { return !held.addresses.names(one.allocation); });
+  held.changed = ++carried().changes;
+  held.addresses.read(bytes, std::move(found), held.changed);
+  held.taken.clear();
+  any_carried.store(true, std::memory_order_release);
+  return is_new;
+}
+
+std::uint64_t tables_now() { return carried().changes.load(std::memory_order_acquire); }
+
+void note_replaced(const Session& session, std::uint64_t to, Bytes bytes, std::uint64_t then) {
+  if ((!addresses_in_tables() && !UnlookedMemory::of_program().any()) || !order_is_known()) {
     return;
   }
-  if (!holder) {
-    static std::atomic<bool> told{false};
-    say_once(told,
-             "the program keeps addresses in memory that any kernel may read: what they name "
-             "counts as used by every launch, which is slow");
-  }
-  // They may be copied on by any kernel that is given the holder, or computed with.
-  std::vector<std::uint64_t> exposed;
-  const auto note = [&exposed](const std::vector<AddressRange>& ranges) {
-    for (const AddressRange& it : ranges) {
-      exposed.push_back(it.start);
-    }
-  };
-  for (const auto& [allocation, bytes] : found.all()) {
-    const bool is_mapped = for_each_meant_in(session, bytes, [&](const auto& meant) {
-      note(session.platform->placed().allocations_in(meant.start, meant.bytes));
-    });
-    if (!is_mapped) {
-      exposed.push_back(allocation);
-      if (session.platform->placed().has_reserved()) {
-        note(session.platform->placed().all_beside(allocation));
-      }
+  const auto holder = session.platform->memory().allocation_of(to);
+  const std::uint64_t start = holder ? holder->start : kEverywhere;
+  UnlookedMemory::of_program().replaced(start, {.start = to, .bytes = bytes});
+  {
+    const SharedLock lock(carried().mutex);
+    if (!carried().by_start.contains(start)) {
+      return;
     }
   }
-  std::sort(exposed.begin(), exposed.end());
-  exposed.erase(std::unique(exposed.begin(), exposed.end()), exposed.end());
-  session.platform->launches().expose(exposed);
   const MutexLock lock(carried().mutex);
-  add(session, carried().by_start[start], found);
+  if (const auto found = carried().by_start.find(start); found != carried().by_start.end()) {
+    Held& held = found->second;
+    const std::size_t before = held.addresses.size();
+    held.addresses.replaced({.start = to, .bytes = bytes}, then);
+    if (held.addresses.size() != before) {
+      held.taken.clear();
+    }
+  }
 }
+
+void note_waits_for_values() { waits_for_values.store(true, std::memory_order_relaxed); }
+
+bool order_is_known() { return !waits_for_values.load(std::memory_order_relaxed); }
 
 void note_written(const Session& session, std::uint64_t to, std::uint64_t word) {
   if (session.platform->memory().contains(word)) {
-    note_copied_in(session, to, &word, sizeof word);
+    note_copied_in(session, to, &word, sizeof word, Beside::kWhatWasThere);
   }
 }
 
-void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from) {
-  if (!addresses_in_tables()) {
+void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from, Bytes bytes) {
+  const bool some_is_unlooked = UnlookedMemory::of_program().any();
+  if (!addresses_in_tables() && !some_is_unlooked) {
     return;
   }
   const auto source = session.platform->memory().allocation_of(from);
   const auto holder = session.platform->memory().allocation_of(to);
   if (!source || !holder || source->start == holder->start) {
     return;
+  }
+  if (some_is_unlooked) {
+    UnlookedMemory::of_program().note_copied(holder->start, {.start = to, .bytes = bytes},
+                                             source->start, {.start = from, .bytes = bytes});
   }
   auto& by_start = carried().by_start;
   {
@@ -252,12 +326,16 @@ void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t 
   if (held.taken.size() >= kMostTaken) {
     held.taken.clear();
   }
-  if (std::exchange(held.taken[source->start], there.changed) != there.changed) {
-    add(session, held, there.named);
+  if (std::exchange(held.taken[{from, to}], there.changed) != there.changed) {
+    NamedMemory named;
+    there.addresses.for_each(
+        [&](const NamedMemory::One& one) { named.put(one.allocation, one.bytes); });
+    add(session, held, {.start = to, .bytes = bytes}, std::move(named), Beside::kWhatWasThere);
   }
 }
 
 void forget_carried(std::uint64_t start) {
+  UnlookedMemory::of_program().forget(start);
   if (addresses_in_tables()) {
     const MutexLock lock(carried().mutex);
     carried().by_start.erase(start);
@@ -277,14 +355,15 @@ void for_each_carried(std::uint64_t start, const std::function<void(const Addres
   if (!addresses_in_tables()) {
     return;
   }
-  std::vector<Named::One> found;
+  std::vector<NamedMemory::One> found;
   {
     const SharedLock lock(carried().mutex);
     if (const auto it = carried().by_start.find(start); it != carried().by_start.end()) {
-      found = it->second.named.all();
+      found.reserve(it->second.addresses.size());
+      it->second.addresses.for_each([&](const NamedMemory::One& one) { found.push_back(one); });
     }
   }
-  for (const Named::One& one : found) {
+  for (const NamedMemory::One& one : found) {
     visit(one.bytes);
   }
 }

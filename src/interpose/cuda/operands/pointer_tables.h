@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "base/units.h"
 #include "interpose/cuda/session.h"
 
 namespace spillway::cuda {
@@ -18,11 +20,28 @@ namespace spillway::cuda {
 // like a module's variables, is within reach of any kernel: what it holds addresses of is used by
 // every launch from then on.
 inline constexpr std::size_t kMostScannedBytes = std::size_t{256} << 10U;
-void note_copied_in(const Session& session, std::uint64_t to, const void* from, std::size_t count);
+//
+// What stood in these bytes before stays noted: until note_replaced follows, or for as long as the
+// allocation lives.
+enum class Beside : std::uint8_t { kWhatIsReplaced, kWhatWasThere };
+void note_copied_in(const Session& session, std::uint64_t to, const void* from, std::size_t count,
+                    Beside beside);
 // A stream, or a graph, writes this word there, which may be an address.
 void note_written(const Session& session, std::uint64_t to, std::uint64_t word);
 // Bytes of one allocation are copied to another, with the addresses that they may hold.
-void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from);
+void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t from, Bytes bytes);
+// The program has had all of these bytes replaced by a call that is put on a stream and not
+// captured: what was noted as standing there up to `then` (of tables_now) is forgotten. Launches
+// that it issues from now on run behind that, unless it has streams that wait for a value: a call
+// that is issued earlier may then run later, and nothing is forgotten any more.
+[[nodiscard]] std::uint64_t tables_now();
+void note_replaced(const Session& session, std::uint64_t to, Bytes bytes, std::uint64_t then);
+void note_waits_for_values();
+[[nodiscard]] bool order_is_known();
+// These bytes of one allocation have been read, and so they are. True if they hold addresses that
+// were not noted before.
+bool note_read(const Session& session, const AddressRange& bytes,
+               std::span<const std::uint64_t> words);
 // The allocation is gone, or nothing in it lives any more.
 void forget_carried(std::uint64_t start);
 // What the allocation that starts there holds addresses of; kEverywhere: memory that is not the

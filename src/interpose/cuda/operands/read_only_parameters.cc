@@ -11,7 +11,7 @@ namespace {
 
 // What follows the kernel's name: perhaps a number (Li4E), then the functor's type. Those of
 // at::native, and local ones of its functions, begin with what stands for that namespace.
-bool is_of_pytorch(std::string_view arguments) {
+bool may_be_pytorchs(std::string_view arguments) {
   if (arguments.starts_with("Li")) {
     arguments.remove_prefix(std::min(arguments.find('E'), arguments.size() - 1) + 1);
   }
@@ -45,7 +45,7 @@ std::optional<ReadOnlyParameters> known_reads(std::string_view symbol) {
       !std::string_view(end, number.data() + number.size()).starts_with("EE")) {
     return std::nullopt;
   }
-  reads.of_pytorch = is_of_pytorch(functor);
+  reads.of_pytorch = may_be_pytorchs(functor);
   return reads;
 }
 

@@ -20,6 +20,11 @@ void ProgramStreams::after_wait(std::optional<CuStream> /*stream*/) {
   parts_.markers.take_ends();
 }
 
+TimeNs ProgramStreams::last_end_ns() const {
+  const Lock lock(state_);
+  return state_.launches.ended_ns();
+}
+
 std::unique_lock<Mutex> ProgramStreams::in_order(CuStream stream) {
   if (state_.bypass.calls().is_open()) {
     return {};

@@ -25,6 +25,8 @@ class ProgramStreams : public PlatformPart {
   // other thread puts work on this stream or on one that the device orders with it. Not between
   // before_launch and after_launch, which hold it. Empty in bypass mode.
   [[nodiscard]] std::unique_lock<Mutex> in_order(CuStream stream);
+  // When the last end of a launch was seen, on the clock of now_ns(). after_wait looks for more.
+  [[nodiscard]] TimeNs last_end_ns() const;
   // The program has recorded an event, or a stream waits for one.
   void recorded(CuEvent event, CuStream stream);
   // The driver has refused the last recording: the one before it counts.

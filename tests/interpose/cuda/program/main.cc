@@ -21,6 +21,7 @@
 #include "graphs.h"
 #include "launch_ways.h"
 #include "little.h"
+#include "looks.h"
 #include "mapped.h"
 #include "memsets.h"
 #include "orders.h"
@@ -129,6 +130,8 @@ void modules(const Device& device) {
       device.check(buffer, stream);
     }
   };
+  use_all();  // until it is known that neither kernel stores addresses
+  use_all();
   // However slow this program is, the device has to wait for memory, not for launches.
   device.calls.hold_stream(stream, 1);
   for (const char* const name : {"h.0.mlp", "h.1.mlp", "h.1.mlp (backward)"}) {
@@ -522,6 +525,9 @@ int main(int count, char** words) {
   const auto by = [](test::Exposes how) {
     return [how](const test::Device& it) { test::exposed(it, how); };
   };
+  const auto filled = [](test::Filled how) {
+    return [how](const test::Device& it) { test::filled_tables(it, how); };
+  };
   const std::map<std::string, std::function<void(const test::Device&)>> scenarios{
       {"patterns", test::patterns},
       {"copies", test::copies},
@@ -611,9 +617,23 @@ int main(int count, char** words) {
       {"flag-streams", test::another_stream_before_a_flag},
       {"kept-tables", test::kept_tables},
       {"captured-tables", test::captured_tables},
+      {"filled-by-kernel", filled(test::Filled::kByKernel)},
+      {"filled-by-kernel-twice", filled(test::Filled::kByKernelTwice)},
+      {"filled-by-large-copy", filled(test::Filled::kByLargeCopy)},
+      {"filled-by-copy-within", filled(test::Filled::kByCopyWithin)},
+      {"filled-by-graph", filled(test::Filled::kByGraph)},
+      {"filled-in-tables", filled(test::Filled::kInTables)},
+      {"looks-for-nothing", test::looks_that_find_nothing},
+      {"looks-for-something", test::looks_that_find_something},
+      {"looks-of-pytorch", test::looks_that_find_nothing},
+      {"hidden-address", test::hidden_address},
+      {"looks-beside-capture", test::looks_beside_a_capture},
+      {"replaced-tables", test::replaced_tables},
+      {"waiting-tables", test::waiting_tables},
       {"dead-tables", test::dead_tables},
       {"long-tables", test::long_tables},
       {"interior-tables", test::interior_tables},
+      {"moving-lists", test::moving_lists},
       {"full-lists", test::full_lists},
       {"crowd", test::crowd_on_the_null_stream},
       {"crowd-events", test::crowd_with_events},
@@ -624,7 +644,8 @@ int main(int count, char** words) {
   // A small card where more is to be used than the card has.
   const std::string what = words[2];
   const bool as_pytorchs = what == "steps" || what.ends_with("products") ||
-                           what.ends_with("reads") || what.starts_with("exposed");
+                           what.ends_with("reads") || what == "looks-of-pytorch" ||
+                           what.starts_with("exposed");
   const test::Device device(calls, what == "free" ? 24 : 1024, as_pytorchs);
   if (random) {
     test::random_program(device, std::strtoull(words[3], nullptr, 10), count == 5);

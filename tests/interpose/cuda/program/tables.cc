@@ -91,6 +91,82 @@ void kept_tables(const Device& device) {
   require_one_more(device, named);
 }
 
+void replaced_tables(const Device& device) {
+  constexpr std::uint64_t kTableWords = std::uint64_t{64} << 10U;
+  constexpr std::uint64_t kElsewhere = 1024;  // words from its start
+  const CuStream stream = device.stream();
+  const Buffer table = device.allocate(8 * kTableWords, stream);
+  const Buffer within{.address = table.address + 8 * kElsewhere, .words = 2, .seed = 0};
+  std::vector<Buffer> named;
+  for (std::uint64_t i = 0; i < 24; ++i) {
+    named.push_back(device.allocate(2 * kMiB, stream));
+    device.fill(named.back(), i, stream);
+  }
+  const std::uint64_t rounds = 2 * named.size();
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    const std::vector<std::uint64_t> words = {named[round % named.size()].address,
+                                              named[(round + 1) % named.size()].address};
+    switch (round % 4) {
+      case 0:
+        write_table(device, table, words);
+        break;
+      case 1:
+        device.expect(device.calls.cuMemcpyHtoDAsync_v2(table.address, words.data(),
+                                                        8 * words.size(), stream),
+                      "cuMemcpyHtoDAsync");
+        break;
+      case 2:  // more than is looked at
+        write_table(device, table, std::vector<std::uint64_t>(kTableWords));
+        write_table(device, within, words);
+        break;
+      default:
+        device.expect(device.calls.cuMemsetD8Async(table.address, 0, 8 * kTableWords, stream),
+                      "cuMemsetD8Async");
+        device.synchronize(stream);
+        write_table(device, table, {words[0]});
+        write_table(device, {.address = table.address + 8, .words = 1, .seed = 0}, {words[1]});
+    }
+    device.add_listed(round % 4 == 2 ? within : table, words.size(), named[0].words, stream);
+    device.synchronize(stream);
+  }
+  for (const Buffer& it : named) {
+    const std::vector<std::uint64_t> words = device.words_of(it);
+    for (std::uint64_t i = 0; i < words.size(); ++i) {
+      device.require(words[i] == pattern(it.seed, i) + 4,
+                     "a word behind a table that was sent anew");
+    }
+  }
+}
+
+void waiting_tables(const Device& device) {
+  const CuStream first = device.stream();
+  const CuStream second = device.stream();
+  const Buffer flag = device.allocate(512, first);
+  const Buffer table = device.allocate(512, first);
+  Buffer before = device.allocate(kNamedBytes, first);
+  Buffer after = device.allocate(kNamedBytes, first);
+  device.fill(before, 3, first);
+  device.fill(after, 4, first);
+  write_table(device, flag, {0});
+  write_table(device, table, {before.address});
+  std::vector<Buffer> others = make_others(device, first);
+  use_others(device, others, first);
+  device.synchronize(first);
+  const std::uint64_t word = after.address;
+  device.expect(device.calls.cuStreamWaitValue64_v2(first, flag.address, 1, 0),
+                "cuStreamWaitValue");
+  device.expect(device.calls.cuMemcpyHtoDAsync_v2(table.address, &word, sizeof word, first),
+                "cuMemcpyHtoDAsync");
+  device.add_listed(table, 1, before.words, second);
+  device.expect(device.calls.cuStreamWriteValue64_v2(second, flag.address, 1, 0),
+                "cuStreamWriteValue");
+  device.synchronize(second);
+  device.add_listed(table, 1, after.words, first);
+  device.synchronize(first);
+  require_one_more(device, before);
+  require_one_more(device, after);
+}
+
 void captured_tables(const Device& device) {
   const CuStream stream = device.stream();
   const Buffer table = device.allocate(4096, stream);
@@ -154,6 +230,41 @@ void full_lists(const Device& device) {
     }
   }
   device.synchronize(stream);
+  device.expect(device.calls.cuMemFreeHost(memory), "cuMemFreeHost");
+}
+
+void moving_lists(const Device& device) {
+  constexpr std::uint64_t kWords = 16 * kMiB / 8;
+  constexpr std::uint64_t kPageWords = 512;
+  const CuStream stream = device.stream();
+  void* memory = nullptr;
+  device.expect(device.calls.cuMemHostAlloc(&memory, 8 * kWords, 0), "cuMemHostAlloc");
+  auto* const list = static_cast<std::uint64_t*>(memory);
+  std::fill_n(list, kWords, 3);
+  std::vector<Buffer> named;
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    named.push_back(device.allocate(kNamedBytes, stream));
+    device.fill(named.back(), i, stream);
+  }
+  std::vector<Buffer> others = make_others(device, stream);
+  // The first three times anywhere, then where it was, and in the page behind that.
+  constexpr std::uint64_t kPlaces[] = {kWords - 2, 5, 700'001, 700'001, 5, 5 + kPageWords};
+  for (const std::uint64_t place : kPlaces) {
+    use_others(device, others, stream);
+    device.synchronize(stream);
+    list[place] = named[0].address;
+    list[place + 1] = named[1].address;
+    device.add_listed_on_host(list + place, 2, named[0].words, stream);
+    device.synchronize(stream);
+    list[place] = list[place + 1] = 3;
+  }
+  for (const Buffer& it : named) {
+    const std::vector<std::uint64_t> words = device.words_of(it);
+    for (std::uint64_t i = 0; i < words.size(); ++i) {
+      device.require(words[i] == pattern(it.seed, i) + std::size(kPlaces),
+                     "a word behind a list in much memory");
+    }
+  }
   device.expect(device.calls.cuMemFreeHost(memory), "cuMemFreeHost");
 }
 
