@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -116,19 +117,18 @@ class InContextOf {
 
 bool look_together(const Session& session, CuStream stream, std::span<const Unlooked> all)
     SPILLWAY_REQUIRES(looking().mutex) {
-  Looking& here = looking();
   const InContextOf its_context(stream);
-  if (here.words == nullptr) {
+  if (looking().words == nullptr) {
     void* memory = nullptr;
     if (real().cuMemHostAlloc(&memory, UnlookedMemory::kMostBytes, kCuHostAllocPortable) ==
         CuResult::kSuccess) {
-      here.words = static_cast<std::uint64_t*>(memory);
-      (void)real().cuCtxGetCurrent(&here.context);
+      looking().words = static_cast<std::uint64_t*>(memory);
+      (void)real().cuCtxGetCurrent(&looking().context);
     }
   }
-  if (here.words == nullptr || !copy_out(session, stream, all, here.words)) {
-    here.words = nullptr;
-    if (++here.stopped == kMostStopped) {
+  if (looking().words == nullptr || !copy_out(session, stream, all, looking().words)) {
+    looking().words = nullptr;
+    if (++looking().stopped == kMostStopped) {
       static std::atomic<bool> told{false};
       say_once(told,
                "what kernels store is not looked at any more, because nothing ended while that "
@@ -137,7 +137,7 @@ bool look_together(const Session& session, CuStream stream, std::span<const Unlo
     }
     return false;
   }
-  const std::uint64_t* words = here.words;
+  const std::uint64_t* words = looking().words;
   for (const Unlooked& it : all) {
     const std::size_t count = it.bytes.bytes / sizeof words[0];
     UnlookedMemory::of_program().looked(it, note_read(session, it.bytes, std::span(words, count)));

@@ -32,7 +32,7 @@ bool UnlookedMemory::may_write_here(AddressWriter writer) const {
 }
 
 bool UnlookedMemory::may_write(AddressWriter writer) const {
-  const SharedLock lock(mutex_);
+  const MutexLock lock(mutex_);
   return may_write_here(writer);
 }
 

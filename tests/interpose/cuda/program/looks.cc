@@ -172,13 +172,13 @@ void looks_that_find_something(const Device& device) {
   const CuStream stream = device.stream();
   const Kernel enter(device, "enter", 3, run_enter, entered_range);
   std::vector<Buffer> others = filled_buffers(device, 8, 4 * kLookMiB, stream);
-  std::vector<Buffer> rows = filled_buffers(device, 20, 512, stream);
-  push_out(device, others, stream);
+  std::vector<Buffer> rows = filled_buffers(device, 4, 2 * kLookMiB, stream);
   const Buffer table = device.allocate(512, stream);
   for (int round = 0; round < 2; ++round) {
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      enter.launch(stream, {table.address, 0, rows[i].address});
-      device.add_listed(table, 1, rows[i].words, stream);
+    for (const Buffer& row : rows) {
+      enter.launch(stream, {table.address, 0, row.address});
+      push_out(device, others, stream);
+      device.add_listed(table, 1, row.words, stream);
     }
   }
   device.synchronize(stream);
