@@ -207,12 +207,6 @@ void Simulator::end_transfer(std::uint32_t slot) {
 // --- Time
 // -----------------------------------------------------------------------------------------
 
-std::optional<TimeNs> Simulator::next_event_ns() const {
-  const std::optional<TimeNs> flow_ns = links().next_completion_ns();
-  const std::optional<TimeNs> event_ns = clock_.next_ns();
-  return flow_ns && event_ns ? std::min(*flow_ns, *event_ns) : flow_ns ? flow_ns : event_ns;
-}
-
 bool Simulator::step() {
   const std::optional<TimeNs> flow_ns = links().next_completion_ns();
   const std::optional<TimeNs> event_ns = clock_.next_ns();
@@ -294,8 +288,10 @@ Status Simulator::run_a_step() {
 
 Status Simulator::run_until(TimeNs at_ns) {
   while (true) {
-    const std::optional<TimeNs> next_ns = next_event_ns();
-    if (!next_ns || *next_ns > at_ns) {
+    const auto is_due = [at_ns](std::optional<TimeNs> next_ns) {
+      return next_ns && *next_ns <= at_ns;
+    };
+    if (!is_due(links().next_completion_ns()) && !is_due(clock_.next_ns())) {
       break;
     }
     if (Status status = going(); !status) {

@@ -123,7 +123,6 @@ class Simulator final : private Mechanism {
   }
 
   void end_transfer(std::uint32_t slot);
-  [[nodiscard]] std::optional<TimeNs> next_event_ns() const;
   [[nodiscard]] Status going() const;
   Status run_while(const std::function<bool()>& goes_on);
 
