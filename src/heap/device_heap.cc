@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/spread.h"
 #include "platform/common/gpu_sizes.h"
 
 namespace spillway {
@@ -17,123 +16,48 @@ TrimPolicy::Has DeviceHeap::has() const {
           .free_bytes = kept_.bytes() + stream_cache_.bytes()};
 }
 
-std::optional<FreeBlockIndex::Found> DeviceHeap::larger_kept_for(Bytes size, Bytes asked,
-                                                                 Stream stream) {
-  const Bytes largest = room_.largest_for(size, has(), budget_bytes());
-  if (largest == size) {
-    return std::nullopt;
-  }
-  // Not where there are more of this size than ever: what stays would have more for good.
-  return missing_.has(asked) ? kept_.find(stream, size, largest) : std::nullopt;
-}
-
-// Where all fits, or it is not known yet what comes and goes, nobody is given more than it asks
-// for. After that a new high is no reason to give everything another place.
-Bytes DeviceHeap::better_size(Bytes asked, Stream stream) {
-  if (!shares_ && !room_.may_grow()) {
-    shares_ = room_.most_used_bytes() > budget_bytes();
-  }
-  return shares_ ? near_[stream].better(asked) : asked;
-}
-
-std::optional<DeviceHeap::Slot> DeviceHeap::slot_of(std::uint64_t address) const {
-  Slot& hint = hints_[spread(address, kHintBits)];
-  if (hint < memory_.size() && memory_[hint].address == address) {
-    return hint;
-  }
-  const auto found = slots_.find(address);
-  if (found == slots_.end()) {
-    return std::nullopt;
-  }
-  return hint = found->second;
-}
-
-std::optional<DeviceHeap::Slot> DeviceHeap::used_at(std::uint64_t address) const {
-  const std::optional<Slot> slot = slot_of(address);
-  return slot && memory_[*slot].used ? slot : std::nullopt;
-}
-
-DeviceHeap::Slot DeviceHeap::new_slot(std::uint64_t address) {
-  if (free_slots_.empty()) {
-    free_slots_.push_back(static_cast<Slot>(memory_.size()));
-    memory_.emplace_back();
-  }
-  const Slot slot = free_slots_.back();
-  free_slots_.pop_back();
-  memory_[slot].address = address;
-  slots_.emplace(address, slot);
-  return slot;
-}
-
 void DeviceHeap::free_slot(Slot slot) {
-  platform_.memory().free(memory_[slot].address);
+  platform_.memory().free(pieces_[slot].address);
   forget_slot(slot);
 }
 
 void DeviceHeap::forget_slot(Slot slot) {
-  pools_.leaves(memory_[slot].pool, memory_[slot].size);
-  slots_.erase(memory_[slot].address);
-  memory_[slot] = {};
-  free_slots_.push_back(slot);
+  pools_.leaves(pieces_[slot].pool, pieces_[slot].size);
+  pieces_.remove(slot);
 }
 
-void DeviceHeap::give_up_oldest() { give_up(kept_.oldest()); }
-
 void DeviceHeap::give_up(Slot slot) {
-  missing_.gave_up(memory_[slot].size);
+  missing_.gave_up(pieces_[slot].size);
   kept_.remove(slot);
   free_slot(slot);
 }
 
-// What the platform keeps for the next of its size beyond what the heap has is nobody's either.
-void DeviceHeap::keep_at_most(Bytes bytes) {
-  if (std::exchange(keeps_at_most_bytes_, bytes) != bytes) {
-    platform_.memory().keep_at_most(bytes);
-  }
-}
-
-// Before one is made. After a trim it follows what the heap has until that is as much as before:
-// what is given back then comes later than the next allocation.
-void DeviceHeap::keep_for(Bytes size) {
+void DeviceHeap::before_making(Bytes size) {
   const Bytes budget = budget_bytes();
-  const Bytes with_it = all_bytes() + std::min(size, budget);
-  if (room_.fits(size, has(), budget)) {
-    keep_at_most(with_it);
-    trimmed_from_bytes_ = 0;
-  } else if (with_it < trimmed_from_bytes_) {
-    keep_at_most(std::max(keeps_at_most_bytes_, with_it));
-  } else {
-    keep_at_most(~Bytes{0});
-    trimmed_from_bytes_ = 0;
-  }
+  keep_.before_making(has().all_bytes() + std::min(size, budget), room_.fits(size, has(), budget));
 }
 
-// Dead addresses make room for new ones where there are more than enough.
-void DeviceHeap::make_room(Bytes size) {
-  const Bytes budget = budget_bytes();
-  while (!kept_.empty() && room_.is_too_much(size, has(), budget)) {
-    room_.gave_up(memory_[kept_.oldest()].size);
-    give_up_oldest();
-  }
-}
-
-// And where there are none left.
+// Dead addresses make room for new ones where there are more than enough, and where there is no
+// room left.
 Result<std::uint64_t> DeviceHeap::make(Bytes size) {
-  make_room(size);
-  keep_for(size);
+  while (!kept_.empty() && room_.is_too_much(size, has(), budget_bytes())) {
+    room_.gave_up(pieces_[kept_.oldest()].size);
+    give_up(kept_.oldest());
+  }
+  before_making(size);
   while (true) {
     Result<std::uint64_t> made = platform_.memory().allocate(size);
     if (made || kept_.empty()) {
       return made;
     }
-    give_up_oldest();
+    give_up(kept_.oldest());
   }
 }
 
 // Whether nobody need be told of what is freed and handed on. All that the heap has lives then as
 // far as the platform knows.
 bool DeviceHeap::unannounced() const {
-  return !always_tells_ && platform_.memory().recycles_unannounced(all_bytes());
+  return !always_tells_ && platform_.memory().recycles_unannounced(has().all_bytes());
 }
 
 // It dies later than it was freed, behind more launches than may have used it.
@@ -142,15 +66,15 @@ void DeviceHeap::tell_what_is_cached() {
     return;
   }
   for (const StreamCache::Taken& taken : stream_cache_.take_all()) {
-    no_longer_counts(memory_[taken.slot]);
-    no_longer_has_more(memory_[taken.slot]);
+    no_longer_counts(pieces_[taken.slot]);
+    no_longer_has_more(pieces_[taken.slot]);
     keep(taken.slot, taken.stream);
   }
   give_up_what_is_too_much();
 }
 
 void DeviceHeap::keep(Slot slot, Stream stream) {
-  const Memory& memory = memory_[slot];
+  const HeapPiece& memory = pieces_[slot];
   platform_.memory().retire(memory.address, stream);
   kept_.keep(stream, memory.size, memory.address, slot);
 }
@@ -158,19 +82,19 @@ void DeviceHeap::keep(Slot slot, Stream stream) {
 // What was kept. What is dead and at hand counts for the platform, which may have no room for more.
 Status DeviceHeap::reuse(Slot slot, Stream stream) {
   kept_.remove(slot);
-  Status reused = platform_.memory().reuse(memory_[slot].address);
+  Status reused = platform_.memory().reuse(pieces_[slot].address);
   if (!reused && !stream_cache_.empty()) {
     tell_what_is_cached();
-    reused = platform_.memory().reuse(memory_[slot].address);
+    reused = platform_.memory().reuse(pieces_[slot].address);
   }
   if (!reused) {
-    kept_.keep(stream, memory_[slot].size, memory_[slot].address, slot);
+    kept_.keep(stream, pieces_[slot].size, pieces_[slot].address, slot);
   }
   return reused;
 }
 
 // It is, or will be, kept for its own size again.
-void DeviceHeap::no_longer_has_more(const Memory& memory) {
+void DeviceHeap::no_longer_has_more(const HeapPiece& memory) {
   const Bytes asked = size_of(memory.bytes);
   if (memory.size > asked) {
     more_bytes_ -= memory.size - asked;
@@ -178,9 +102,9 @@ void DeviceHeap::no_longer_has_more(const Memory& memory) {
   }
 }
 
-void DeviceHeap::no_longer_counts(Memory& memory) {
+void DeviceHeap::no_longer_counts(HeapPiece& memory) {
   if (memory.stream && std::exchange(memory.counted, false)) {
-    near_[*memory.stream].died(size_of(memory.bytes));
+    sizes_.died(*memory.stream, size_of(memory.bytes));
   }
 }
 
@@ -189,11 +113,11 @@ void DeviceHeap::no_longer_counts(Memory& memory) {
 void DeviceHeap::give_up_what_is_too_much() {
   constexpr Bytes kKeptTimes = 4;
   while (kept_.bytes() > kKeptTimes * room_.most_used_bytes()) {
-    give_up_oldest();
+    give_up(kept_.oldest());
   }
 }
 
-void DeviceHeap::is_of_pool(Memory& memory, Pool pool) {
+void DeviceHeap::is_of_pool(HeapPiece& memory, Pool pool) {
   const Pool before = std::exchange(memory.pool, pool);
   if (before != pool) {
     pools_.leaves(before, memory.size);
@@ -202,7 +126,7 @@ void DeviceHeap::is_of_pool(Memory& memory, Pool pool) {
 }
 
 std::uint64_t DeviceHeap::hand_out(Slot slot, Bytes bytes, Bytes asked, Pool pool) {
-  Memory& memory = memory_[slot];
+  HeapPiece& memory = pieces_[slot];
   memory.bytes = bytes;
   memory.serial = ++last_serial_;
   memory.used = true;
@@ -242,13 +166,13 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Stream> st
   if (!taken) {
     return tl::unexpected<Error>(taken.error());
   }
-  Memory& memory = memory_[*taken];
+  HeapPiece& memory = pieces_[*taken];
   memory.stream = stream;
   more_bytes_ += memory.size - asked;
   // Beside what is at hand and counts as in use, it would seem that more was than ever is. Nor does
   // it matter how sizes live together where all fits with room.
   if (stream && !is_unannounced) {
-    near_[*stream].born(asked);
+    sizes_.born(*stream, asked);
     memory.counted = true;
   }
   return hand_out(*taken, bytes, asked, pool);
@@ -256,7 +180,7 @@ Result<std::uint64_t> DeviceHeap::allocate(Bytes bytes, std::optional<Stream> st
 
 // The block that is kept and serves best, if there is one; and of what size a new one should be.
 DeviceHeap::Choice DeviceHeap::choose(Bytes asked, Stream stream) {
-  Choice choice{.size = better_size(asked, stream)};
+  Choice choice{.size = sizes_.better(stream, asked, room_, budget_bytes())};
   choice.kept = kept_.find(stream, choice.size, choice.size);
   if (!choice.kept && choice.size > asked) {
     choice.kept = kept_.find(stream, asked, asked);
@@ -267,7 +191,12 @@ DeviceHeap::Choice DeviceHeap::choose(Bytes asked, Stream stream) {
     choice.kept = kept_.find(stream, choice.size, choice.size);
   }
   if (!choice.kept) {
-    choice.kept = larger_kept_for(choice.size, asked, stream);
+    // A larger one, but not where there are more of this size than ever: what stays would have more
+    // for good.
+    const Bytes largest = room_.largest_for(choice.size, has(), budget_bytes());
+    if (largest != choice.size && missing_.has(asked)) {
+      choice.kept = kept_.find(stream, choice.size, largest);
+    }
   }
   return choice;
 }
@@ -280,7 +209,7 @@ Result<DeviceHeap::Slot> DeviceHeap::use_again(const FreeBlockIndex::Found& kept
   if (kept.size > asked) {
     missing_.lent(kept.size, asked);
   }
-  memory_[kept.slot].size = kept.size;
+  pieces_[kept.slot].size = kept.size;
   return kept.slot;
 }
 
@@ -288,7 +217,7 @@ Result<DeviceHeap::Slot> DeviceHeap::use_again(const FreeBlockIndex::Found& kept
 Result<DeviceHeap::Slot> DeviceHeap::make_new(Bytes asked, Bytes size, std::optional<Stream> stream,
                                               Pool pool) {
   if (size > asked) {
-    keep_for(size);
+    before_making(size);
   }
   Result<std::uint64_t> made = size > asked ? platform_.memory().allocate(size) : make(size);
   if (!made && size > asked) {
@@ -298,15 +227,15 @@ Result<DeviceHeap::Slot> DeviceHeap::make_new(Bytes asked, Bytes size, std::opti
   if (!made) {
     return tl::unexpected<Error>(made.error());
   }
-  const Slot slot = new_slot(*made);
-  memory_[slot].size = size;
+  const Slot slot = pieces_.add(*made);
+  pieces_[slot].size = size;
   newest_.reset();
   if (asked > kLargestBlockBytes) {
     newest_ = {.slot = slot,
                .stream = stream,
                .usage = pools_.usage(pool),
                .room = room_,
-               .near = stream ? near_[*stream] : NearSizes{},
+               .near = stream ? sizes_.of(*stream) : NearSizes{},
                .missing_bytes = missing_.has(asked) ? asked : 0};
   }
   missing_.made(asked);
@@ -319,10 +248,10 @@ Result<DeviceHeap::Slot> DeviceHeap::make_new(Bytes asked, Bytes size, std::opti
 // among what was in use at the highest.
 bool DeviceHeap::undo(Slot slot) {
   if (!newest_ || newest_->slot != slot || room_.allocations() != newest_->room.allocations() + 1 ||
-      !platform_.memory().undo_allocate(memory_[slot].address)) {
+      !platform_.memory().undo_allocate(pieces_[slot].address)) {
     return false;
   }
-  const Memory& memory = memory_[slot];
+  const HeapPiece& memory = pieces_[slot];
   used_bytes_ -= size_of(memory.bytes);
   more_bytes_ -= memory.size - size_of(memory.bytes);
   pools_.gives_back(memory.pool, memory.bytes);
@@ -333,7 +262,7 @@ bool DeviceHeap::undo(Slot slot) {
   }
   room_ = newest_->room;
   if (newest_->stream) {
-    near_[*newest_->stream] = std::move(newest_->near);
+    sizes_.restore(*newest_->stream, std::move(newest_->near));
   }
   if (newest_->missing_bytes > 0) {
     missing_.gave_up(newest_->missing_bytes);
@@ -345,7 +274,7 @@ bool DeviceHeap::undo(Slot slot) {
 
 bool DeviceHeap::free(std::uint64_t address, std::optional<Stream> stream) {
   const MutexLock lock(mutex_);
-  const std::optional<Slot> slot = used_at(address);
+  const std::optional<Slot> slot = pieces_.used_at(address);
   if (!slot) {
     return false;
   }
@@ -353,7 +282,7 @@ bool DeviceHeap::free(std::uint64_t address, std::optional<Stream> stream) {
     return true;
   }
   newest_.reset();  // what was known before it knows nothing of this
-  Memory& memory = memory_[*slot];
+  HeapPiece& memory = pieces_[*slot];
   const bool handed_on = stream && memory.stream == stream;
   const Bytes asked = size_of(memory.bytes);
   if (!handed_on || !unannounced()) {
@@ -391,9 +320,9 @@ void DeviceHeap::forget(Stream stream) {
   for (const Slot slot : kept_.forget(stream)) {
     free_slot(slot);
   }
-  near_.erase(stream);
+  sizes_.forget(stream);
   // Another stream may be given the same handle.
-  for (Memory& memory : memory_) {
+  for (HeapPiece& memory : pieces_) {
     if (memory.stream == stream) {
       memory.stream.reset();
       memory.counted = false;
@@ -401,20 +330,15 @@ void DeviceHeap::forget(Stream stream) {
   }
 }
 
-std::optional<Bytes> DeviceHeap::find_bytes(std::uint64_t address) const {
-  const std::optional<Slot> slot = used_at(address);
-  return slot ? std::optional(memory_[*slot].bytes) : std::nullopt;
-}
-
 std::optional<Bytes> DeviceHeap::bytes_of(std::uint64_t address) const {
   const MutexLock lock(mutex_);
-  return find_bytes(address);
+  return pieces_.used_bytes_at(address);
 }
 
 bool DeviceHeap::is_on_no_stream(std::uint64_t address) const {
   const MutexLock lock(mutex_);
-  const std::optional<Slot> slot = used_at(address);
-  return slot && !memory_[*slot].stream;
+  const std::optional<Slot> slot = pieces_.used_at(address);
+  return slot && !pieces_[*slot].stream;
 }
 
 std::optional<Bytes> DeviceHeap::bytes_of_at_once(std::uint64_t address) const {
@@ -422,15 +346,15 @@ std::optional<Bytes> DeviceHeap::bytes_of_at_once(std::uint64_t address) const {
     return std::nullopt;
   }
   const MutexLock lock(mutex_, std::adopt_lock);
-  return find_bytes(address);
+  return pieces_.used_bytes_at(address);
 }
 
 std::optional<DeviceHeap::Description> DeviceHeap::describe(std::uint64_t address) const {
   const MutexLock lock(mutex_);
-  const std::optional<Slot> slot = used_at(address);
-  return slot ? std::optional(Description{.bytes = memory_[*slot].bytes,
-                                          .serial = memory_[*slot].serial,
-                                          .pool = memory_[*slot].pool})
+  const std::optional<Slot> slot = pieces_.used_at(address);
+  return slot ? std::optional(Description{.bytes = pieces_[*slot].bytes,
+                                          .serial = pieces_[*slot].serial,
+                                          .pool = pieces_[*slot].pool})
               : std::nullopt;
 }
 
@@ -439,45 +363,42 @@ bool DeviceHeap::may_end_at(std::uint64_t address, Bytes bytes) const {
     return true;
   }
   const MutexLock lock(mutex_, std::adopt_lock);
-  return find_bytes(address) == bytes;
+  return pieces_.used_bytes_at(address) == bytes;
 }
 
 void DeviceHeap::for_each(const std::function<void(std::uint64_t, Bytes)>& visit) const {
   const MutexLock lock(mutex_);
-  for (const Memory& memory : memory_) {
+  for (const HeapPiece& memory : pieces_) {
     if (memory.used) {
       visit(memory.address, memory.bytes);
     }
   }
 }
 
-// What is at hand is kept from then on.
-void DeviceHeap::before_trim() {
-  tell_what_is_cached();
-  trimmed_from_bytes_ = std::max(trimmed_from_bytes_, all_bytes());
-}
-
 void DeviceHeap::trim_to(Bytes bytes) {
   const MutexLock lock(mutex_);
-  before_trim();
-  while (!kept_.empty() && all_bytes() > bytes) {
-    give_up_oldest();
+  tell_what_is_cached();  // what is at hand is kept from then on
+  keep_.trims(has().all_bytes());
+  while (!kept_.empty() && has().all_bytes() > bytes) {
+    give_up(kept_.oldest());
   }
-  keep_at_most(std::max(bytes, all_bytes()));
+  keep_.at_most(std::max(bytes, has().all_bytes()));
 }
 
 void DeviceHeap::trim_to(Pool pool, Bytes bytes) {
   const MutexLock lock(mutex_);
-  before_trim();
+  tell_what_is_cached();  // what is at hand is kept from then on
+  keep_.trims(has().all_bytes());
   if (pools_.bytes_of(pool) > bytes) {
     for (const Slot slot : kept_.oldest_first()) {
-      if (pools_.bytes_of(pool) > bytes && memory_[slot].pool == pool) {
+      if (pools_.bytes_of(pool) > bytes && pieces_[slot].pool == pool) {
         give_up(slot);
       }
     }
   }
-  const Bytes others_bytes = all_bytes() - pools_.bytes_of(pool);
-  keep_at_most(std::max(all_bytes(), bytes > ~others_bytes ? ~Bytes{0} : others_bytes + bytes));
+  const Bytes others_bytes = has().all_bytes() - pools_.bytes_of(pool);
+  keep_.at_most(
+      std::max(has().all_bytes(), bytes > ~others_bytes ? ~Bytes{0} : others_bytes + bytes));
 }
 
 DeviceHeap::Pool DeviceHeap::open_pool(Bytes most_bytes) {
@@ -489,7 +410,7 @@ void DeviceHeap::close_pool(Pool pool) {
   trim_to(pool, 0);
   const MutexLock lock(mutex_);
   newest_.reset();
-  for (Memory& memory : memory_) {
+  for (HeapPiece& memory : pieces_) {
     if (memory.pool == pool) {
       if (memory.used) {
         pools_.uses(kNoPool, memory.bytes);
@@ -499,9 +420,6 @@ void DeviceHeap::close_pool(Pool pool) {
   }
   pools_.close(pool);
 }
-
-// In use, kept and at hand.
-Bytes DeviceHeap::all_bytes() const { return has().all_bytes(); }
 
 DeviceHeap::Usage DeviceHeap::usage(Pool pool) const {
   const MutexLock lock(mutex_);

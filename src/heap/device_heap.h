@@ -8,20 +8,20 @@
 // (stream_cache.h). Layer: heap. Thread-safe.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <unordered_map>
-#include <vector>
 
 #include "base/error.h"
 #include "base/mutex.h"
 #include "base/units.h"
 #include "heap/free_block_index.h"
+#include "heap/heap_pieces.h"
+#include "heap/platform_keep.h"
 #include "heap/pool_accounts.h"
 #include "heap/released_sizes.h"
 #include "heap/stream_cache.h"
+#include "heap/stream_sizes.h"
 #include "heap/trim_policy.h"
 #include "platform/common/near_sizes.h"
 #include "platform/cuda/cuda_platform.h"
@@ -31,7 +31,9 @@ namespace spillway {
 class DeviceHeap {
  public:
   explicit DeviceHeap(cuda::CudaPlatform& platform)
-      : platform_(platform), pools_(platform.capacity_bytes(Tier::kDevice)) {}
+      : platform_(platform),
+        pools_(platform.capacity_bytes(Tier::kDevice)),
+        keep_([this](Bytes bytes) { platform_.memory().keep_at_most(bytes); }) {}
 
   // Whose order an allocation and a free stand in: a stream. What was freed in one order may still
   // be in use in another. nullopt: on no stream, such memory is never handed on.
@@ -93,22 +95,6 @@ class DeviceHeap {
 
  private:
   using Slot = FreeBlockIndex::Slot;
-  static constexpr int kHintBits = 15;
-  static constexpr std::size_t kHints = std::size_t{1} << kHintBits;
-  // An address that the heap has of the platform: in use, or kept.
-  struct Memory {
-    std::uint64_t address = 0;
-    Bytes bytes = 0;  // as it was asked for
-    Bytes size = 0;   // what it has; as it was asked for it would be size_of(bytes)
-    std::optional<Stream> stream;
-    std::uint64_t serial = 0;  // from 1; of who uses it, or did last
-    Pool pool = kNoPool;       // likewise
-    bool used = false;
-    bool counted = false;  // `near_` knows that it is in use
-  };
-  [[nodiscard]] std::optional<Bytes> find_bytes(std::uint64_t address) const
-      SPILLWAY_REQUIRES(mutex_);
-  void make_room(Bytes size) SPILLWAY_REQUIRES(mutex_);
   // The block that an allocation gets: one that is kept, or a new one.
   struct Choice {
     Bytes size = 0;  // of a new one
@@ -120,40 +106,27 @@ class DeviceHeap {
   [[nodiscard]] Result<Slot> make_new(Bytes asked, Bytes size, std::optional<Stream> stream,
                                       Pool pool) SPILLWAY_REQUIRES(mutex_);
   Result<std::uint64_t> make(Bytes size) SPILLWAY_REQUIRES(mutex_);
-  // nullopt: nothing in use begins there.
-  [[nodiscard]] std::optional<Slot> used_at(std::uint64_t address) const SPILLWAY_REQUIRES(mutex_);
-  [[nodiscard]] std::optional<Slot> slot_of(std::uint64_t address) const SPILLWAY_REQUIRES(mutex_);
   [[nodiscard]] bool undo(Slot slot) SPILLWAY_REQUIRES(mutex_);
   [[nodiscard]] std::uint64_t hand_out(Slot slot, Bytes bytes, Bytes asked, Pool pool)
       SPILLWAY_REQUIRES(mutex_);
-  void is_of_pool(Memory& memory, Pool pool) SPILLWAY_REQUIRES(mutex_);
+  void is_of_pool(HeapPiece& memory, Pool pool) SPILLWAY_REQUIRES(mutex_);
   [[nodiscard]] bool unannounced() const SPILLWAY_REQUIRES(mutex_);
   void tell_what_is_cached() SPILLWAY_REQUIRES(mutex_);
   void keep(Slot slot, Stream stream) SPILLWAY_REQUIRES(mutex_);
   [[nodiscard]] Status reuse(Slot slot, Stream stream) SPILLWAY_REQUIRES(mutex_);
-  void no_longer_counts(Memory& memory) SPILLWAY_REQUIRES(mutex_);
-  void no_longer_has_more(const Memory& memory) SPILLWAY_REQUIRES(mutex_);
+  void no_longer_counts(HeapPiece& memory) SPILLWAY_REQUIRES(mutex_);
+  void no_longer_has_more(const HeapPiece& memory) SPILLWAY_REQUIRES(mutex_);
   void give_up_what_is_too_much() SPILLWAY_REQUIRES(mutex_);
-  [[nodiscard]] std::optional<FreeBlockIndex::Found> larger_kept_for(Bytes size, Bytes asked,
-                                                                     Stream stream)
-      SPILLWAY_REQUIRES(mutex_);
   [[nodiscard]] TrimPolicy::Has has() const SPILLWAY_REQUIRES(mutex_);
   [[nodiscard]] Bytes budget_bytes() const { return platform_.capacity_bytes(Tier::kDevice); }
-  void keep_at_most(Bytes bytes) SPILLWAY_REQUIRES(mutex_);
-  void keep_for(Bytes size) SPILLWAY_REQUIRES(mutex_);
-  [[nodiscard]] Slot new_slot(std::uint64_t address) SPILLWAY_REQUIRES(mutex_);
+  void before_making(Bytes size) SPILLWAY_REQUIRES(mutex_);
   void free_slot(Slot slot) SPILLWAY_REQUIRES(mutex_);
   void forget_slot(Slot slot) SPILLWAY_REQUIRES(mutex_);
-  void give_up_oldest() SPILLWAY_REQUIRES(mutex_);
   void give_up(Slot slot) SPILLWAY_REQUIRES(mutex_);
-  void before_trim() SPILLWAY_REQUIRES(mutex_);
-  [[nodiscard]] Bytes all_bytes() const SPILLWAY_REQUIRES(mutex_);
-  [[nodiscard]] Bytes better_size(Bytes asked, Stream stream) SPILLWAY_REQUIRES(mutex_);
 
   cuda::CudaPlatform& platform_;
   mutable Mutex mutex_;
   // What follows at once is what an allocation needs where nobody is told of it.
-  std::vector<Memory> memory_ SPILLWAY_GUARDED_BY(mutex_);  // by slot
   std::uint64_t last_serial_ SPILLWAY_GUARDED_BY(mutex_) = 0;
   // Sizes of those in use, as they were asked for.
   Bytes used_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
@@ -162,19 +135,11 @@ class DeviceHeap {
   TrimPolicy room_ SPILLWAY_GUARDED_BY(mutex_);
   ReleasedSizes missing_ SPILLWAY_GUARDED_BY(mutex_);
   FreeBlockIndex kept_ SPILLWAY_GUARDED_BY(mutex_);
-  StreamCache
-      stream_cache_;  // alive for the platform, and for `near_` what it was when it was freed
-  // What `slots_` said last, by a part of the address: a line of memory instead of three.
-  mutable std::array<Slot, kHints> hints_ SPILLWAY_GUARDED_BY(mutex_){};
-  std::unordered_map<std::uint64_t, Slot> slots_ SPILLWAY_GUARDED_BY(mutex_);  // by address
-  std::vector<Slot> free_slots_ SPILLWAY_GUARDED_BY(mutex_);
-  // What was asked for, by order: nobody else has what is kept there.
-  std::unordered_map<Stream, NearSizes> near_ SPILLWAY_GUARDED_BY(mutex_);
-  bool shares_ SPILLWAY_GUARDED_BY(mutex_) = false;  // sizes that are near are one
-  // What the heap had before a trim; 0: it has had as much since.
-  Bytes trimmed_from_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;
-  Bytes keeps_at_most_bytes_ SPILLWAY_GUARDED_BY(mutex_) = ~Bytes{
-      0};  // as the platform was told last
+  // Alive for the platform, and for `sizes_` what it was when it was freed.
+  StreamCache stream_cache_ SPILLWAY_GUARDED_BY(mutex_);
+  HeapPieces pieces_ SPILLWAY_GUARDED_BY(mutex_);
+  StreamSizes sizes_ SPILLWAY_GUARDED_BY(mutex_);
+  PlatformKeep keep_ SPILLWAY_GUARDED_BY(mutex_);
   bool always_tells_ SPILLWAY_GUARDED_BY(mutex_) = false;
   // What was made last, if it is so large that it may only have been to see how much there is, and
   // what was known before.

@@ -17,48 +17,6 @@ Segments::Index Segments::segment_of(std::uint64_t address) const {
   return found == pages_.end() ? kNone : found->second;
 }
 
-// --- Places of tensors --------------------------------------------------------------------------
-
-// Where it is, or would be.
-std::size_t Segments::place_of(std::uint64_t address) const {
-  std::size_t at = spread(address, place_bits_);
-  while (tensors_[at].address != 0 && tensors_[at].address != address) {
-    at = (at + 1) % tensors_.size();
-  }
-  return at;
-}
-
-const Segments::Place* Segments::living_at(std::uint64_t address) const {
-  const Place& place = tensors_[place_of(address)];
-  return place.address == address && place.bytes > 0 ? &place : nullptr;
-}
-
-Segments::Place& Segments::place_for(std::uint64_t address) {
-  if (2 * used_places_ >= tensors_.size()) {
-    make_more_places();
-  }
-  Place& place = tensors_[place_of(address)];
-  used_places_ += place.address == 0 ? 1U : 0U;
-  place.address = address;
-  return place;
-}
-
-// The same addresses come again and again, so those of the dead stay until there are too many.
-void Segments::make_more_places() {
-  std::vector<Place> living;
-  std::copy_if(tensors_.begin(), tensors_.end(), std::back_inserter(living),
-               [](const Place& place) { return place.bytes > 0; });
-  while (4 * living.size() >= tensors_.size()) {
-    tensors_.resize(2 * tensors_.size());
-    ++place_bits_;
-  }
-  std::fill(tensors_.begin(), tensors_.end(), Place{});
-  used_places_ = living.size();
-  for (const Place& place : living) {
-    tensors_[place_of(place.address)] = place;
-  }
-}
-
 // --- Segments -----------------------------------------------------------------------------------
 
 Segments::Index Segments::add_segment(const Segment& segment) {
@@ -110,7 +68,7 @@ void Segments::freed(std::uint64_t address) {
   divided_bytes_ -= gone.divided ? gone.bytes : 0;
   // An allocator gives back what it has nothing in; whoever else has divided it has ended it all.
   if (gone.tensors > 0) {
-    for (Place& place : tensors_) {
+    for (TensorPlace& place : tensors_) {
       if (place.bytes > 0 && gone.has(place.address)) {
         in_order_.erase(place.address);
         place.bytes = 0;
@@ -138,7 +96,7 @@ void Segments::keep_whole(std::uint64_t address) {
 // --- Tensors ------------------------------------------------------------------------------------
 
 // In what is mapped the end of one may be the beginning of the next.
-Segments::Index Segments::first_segment(const Place& place) const {
+Segments::Index Segments::first_segment(const TensorPlace& place) const {
   if (place.segment != kNone && segments_[place.segment].has(place.address)) {
     return place.segment;
   }
@@ -167,11 +125,11 @@ void Segments::note_divided(Segment& segment) {
 
 // kNone: it is in no segment.
 Segments::Index Segments::begin(std::uint64_t address, Bytes bytes) {
-  Place& place = place_for(address);
+  TensorPlace& place = tensors_.make_at(address);
   if (place.bytes > 0) {
     end(place);  // a death that nobody has told of
   }
-  const Place made{.address = address, .bytes = bytes, .segment = place.segment};
+  const TensorPlace made{.address = address, .bytes = bytes, .segment = place.segment};
   const Index index = first_segment(made);
   if (index == kNone) {
     return kNone;
@@ -193,7 +151,7 @@ Segments::Index Segments::begin(std::uint64_t address, Bytes bytes) {
   return index;
 }
 
-void Segments::end(Place& place) {
+void Segments::end(TensorPlace& place) {
   if (std::exchange(place.ordered, false)) {
     in_order_.erase(place.address);
   }
@@ -208,11 +166,11 @@ void Segments::end(Place& place) {
 
 // False: none that is known begins there.
 bool Segments::end(std::uint64_t address) {
-  Place& place = tensors_[place_of(address)];
-  if (place.address != address || place.bytes == 0) {
+  TensorPlace* const place = tensors_.at(address);
+  if (place == nullptr || place->bytes == 0) {
     return false;
   }
-  end(place);
+  end(*place);
   return true;
 }
 
@@ -245,10 +203,10 @@ void Segments::born(std::uint64_t address, Bytes bytes) {
 
 void Segments::asked(std::uint64_t address, Bytes bytes, std::optional<cuda::CuStream> stream) {
   const MutexLock lock(mutex_);
-  Place& place = tensors_[place_of(address)];
-  if (place.address == address && place.bytes >= bytes) {
-    place.asked_bytes = bytes;
-    if (const Index index = first_segment(place); index != kNone) {
+  TensorPlace* const place = tensors_.at(address);
+  if (place != nullptr && place->bytes >= bytes) {
+    place->asked_bytes = bytes;
+    if (const Index index = first_segment(*place); index != kNone) {
       segments_[index].stream = stream;
     }
   }
@@ -296,11 +254,10 @@ void Segments::tell_unless_unannounced() {
   if (!writes_down_) {
     tell_all();
   } else if (std::exchange(dead_have_changed_, false)) {
-    dead_ = {};
+    dead_.clear();
     for (const Segment& segment : segments_) {
-      for (Bytes offset = 0; segment.dead && offset < segment.bytes; offset += kBlockBytes) {
-        const std::size_t bit = spread((segment.address + offset) / kBlockBytes, kDeadBits);
-        dead_[bit / 64] |= std::uint64_t{1} << (bit % 64);
+      if (segment.dead) {
+        dead_.add(segment.address, segment.bytes);
       }
     }
   }
@@ -330,7 +287,7 @@ std::optional<Bytes> Segments::asked_alone_at_once(std::uint64_t address) const 
     return Bytes{0};
   }
   const Segment& segment = segments_[index];
-  const Place* const place = living_at(address);
+  const TensorPlace* const place = tensors_.living_at(address);
   const bool alone = place != nullptr && place->asked_bytes > 0 && segment.tensors == 1 &&
                      segment.address == address && !segment.whole && !segment.mapped;
   return alone ? std::optional(place->asked_bytes) : std::nullopt;
@@ -341,7 +298,7 @@ std::optional<Bytes> Segments::asked_at_once(std::uint64_t address) const {
     return std::nullopt;
   }
   const MutexLock lock(mutex_, std::adopt_lock);
-  const Place* const place = living_at(address);
+  const TensorPlace* const place = tensors_.living_at(address);
   return place != nullptr && place->asked_bytes > 0 ? std::optional(place->asked_bytes)
                                                     : std::nullopt;
 }
@@ -352,7 +309,7 @@ std::optional<cuda::AddressRange> Segments::tensor_at_once(std::uint64_t address
   }
   const MutexLock lock(mutex_, std::adopt_lock);
   look_at_written();
-  const Place* const place = living_at(address);
+  const TensorPlace* const place = tensors_.living_at(address);
   return place == nullptr
              ? std::nullopt
              : std::optional(cuda::AddressRange{.start = address, .bytes = place->bytes});

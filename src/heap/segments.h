@@ -9,7 +9,6 @@
 // (segments_mapped.cc).
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -21,16 +20,16 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "base/spread.h"
 #include "base/units.h"
+#include "heap/dead_pages.h"
+#include "heap/tensor_table.h"
 #include "platform/cuda/cuda_platform.h"
 
 namespace spillway {
 
 class Segments {
  public:
-  explicit Segments(cuda::CudaPlatform& platform)
-      : platform_(platform), log_(kMostWritten), tensors_(std::size_t{1} << place_bits_) {}
+  explicit Segments(cuda::CudaPlatform& platform) : platform_(platform), log_(kMostWritten) {}
 
   // Memory that the program has of the platform from now on, and may divide; or has given back,
   // before the platform is told.
@@ -54,7 +53,8 @@ class Segments {
       return false;
     }
     const MutexLock lock(mutex_);
-    if (!writes_down_ || written_ == kMostWritten || may_be_dead(address, bytes)) {
+    if (!writes_down_ || written_ == kMostWritten ||
+        dead_.may_have(address, bytes > 0 ? static_cast<Bytes>(bytes) : 0)) {
       return false;
     }
     log_[written_++] = {.address = address, .bytes = bytes};
@@ -104,7 +104,7 @@ class Segments {
 
  private:
   using Index = std::uint32_t;
-  static constexpr Index kNone = ~Index{0};
+  static constexpr Index kNone = TensorPlace::kNoSegment;
   struct Segment {
     std::uint64_t address = 0;
     Bytes bytes = 0;
@@ -118,33 +118,19 @@ class Segments {
 
     [[nodiscard]] bool has(std::uint64_t at) const { return at >= address && at - address < bytes; }
   };
-  // An address at which a tensor lives, or has lived.
-  struct Place {
-    std::uint64_t address = 0;  // 0: nobody's
-    Bytes bytes = 0;            // 0: dead
-    Bytes asked_bytes = 0;      // 0: not known
-    Index segment = kNone;      // the first; of mapped ones, where it lies there still
-    bool ordered = false;       // in in_order_
-  };
-
   struct Written {
     std::uint64_t address = 0;
     std::int64_t bytes = 0;
   };
   static constexpr std::size_t kMostWritten = 4096;
-  static constexpr int kDeadBits = 12;
 
   [[nodiscard]] Index segment_of(std::uint64_t address) const SPILLWAY_REQUIRES(mutex_);
-  [[nodiscard]] std::size_t place_of(std::uint64_t address) const SPILLWAY_REQUIRES(mutex_);
-  [[nodiscard]] const Place* living_at(std::uint64_t address) const SPILLWAY_REQUIRES(mutex_);
-  Place& place_for(std::uint64_t address) SPILLWAY_REQUIRES(mutex_);
-  void make_more_places() SPILLWAY_REQUIRES(mutex_);
   Index add_segment(const Segment& segment) SPILLWAY_REQUIRES(mutex_);
   Segment remove_segment(Index index) SPILLWAY_REQUIRES(mutex_);
-  [[nodiscard]] Index first_segment(const Place& place) const SPILLWAY_REQUIRES(mutex_);
+  [[nodiscard]] Index first_segment(const TensorPlace& place) const SPILLWAY_REQUIRES(mutex_);
   // Each in which it lies.
   template <typename Visit>
-  void for_each_segment(const Place& place, const Visit& visit) SPILLWAY_REQUIRES(mutex_) {
+  void for_each_segment(const TensorPlace& place, const Visit& visit) SPILLWAY_REQUIRES(mutex_) {
     for (Index index = first_segment(place); index != kNone;) {
       visit(index);
       const Segment& segment = segments_[index];
@@ -169,7 +155,7 @@ class Segments {
   Index begin(std::uint64_t address, Bytes bytes) SPILLWAY_REQUIRES(mutex_);
   void note_divided(Segment& segment) SPILLWAY_REQUIRES(mutex_);
   [[nodiscard]] bool end(std::uint64_t address) SPILLWAY_REQUIRES(mutex_);
-  void end(Place& place) SPILLWAY_REQUIRES(mutex_);
+  void end(TensorPlace& place) SPILLWAY_REQUIRES(mutex_);
   // As far as they are in in_order_.
   void end_all_in(std::uint64_t address, Bytes bytes) SPILLWAY_REQUIRES(mutex_);
   void look_at_written() SPILLWAY_REQUIRES(mutex_);
@@ -178,17 +164,6 @@ class Segments {
   bool revive(Segment& segment) SPILLWAY_REQUIRES(mutex_);
   void tell_all() SPILLWAY_REQUIRES(mutex_);
   void tell_unless_unannounced() SPILLWAY_REQUIRES(mutex_);
-  // Whether a segment of one that comes may be one that the platform takes for dead.
-  [[nodiscard]] bool may_be_dead(std::uint64_t address, std::int64_t bytes) const {
-    const Bytes reach = bytes > 0 ? static_cast<Bytes>(bytes) - 1 : 0;
-    for (auto page = address / kBlockBytes; page <= (address + reach) / kBlockBytes; ++page) {
-      const std::size_t bit = spread(page, kDeadBits);
-      if ((dead_[bit / 64] >> (bit % 64) & 1U) != 0) {
-        return true;
-      }
-    }
-    return false;
-  }
 
   cuda::CudaPlatform& platform_;
   // What follows at once is what a tensor needs where it is only written down.
@@ -196,18 +171,16 @@ class Segments {
   bool writes_down_ SPILLWAY_GUARDED_BY(mutex_) = false;
   std::size_t written_ SPILLWAY_GUARDED_BY(mutex_) = 0;
   std::vector<Written> log_ SPILLWAY_GUARDED_BY(mutex_);
-  std::array<std::uint64_t, (std::size_t{1} << kDeadBits) / 64> dead_{};  // pages, by a spread
-  bool dead_have_changed_ SPILLWAY_GUARDED_BY(mutex_) = false;            // since that was filled
+  // Of segments that the platform takes for dead.
+  DeadPages dead_ SPILLWAY_GUARDED_BY(mutex_);
+  bool dead_have_changed_ SPILLWAY_GUARDED_BY(mutex_) = false;  // since that was filled
   std::atomic<Bytes> allocator_bytes_{~Bytes{0}};
   Bytes divided_bytes_ SPILLWAY_GUARDED_BY(mutex_) = 0;  // of the segments that it has divided
   std::vector<Segment> segments_ SPILLWAY_GUARDED_BY(mutex_);
   std::vector<Index> free_indices_ SPILLWAY_GUARDED_BY(mutex_);
   // By each page of kBlockBytes.
   std::unordered_map<std::uint64_t, Index> pages_ SPILLWAY_GUARDED_BY(mutex_);
-  int place_bits_ SPILLWAY_GUARDED_BY(mutex_) = 10;
-  // 2^place_bits_, by a spread of the address
-  std::vector<Place> tensors_ SPILLWAY_GUARDED_BY(mutex_);
-  std::size_t used_places_ SPILLWAY_GUARDED_BY(mutex_) = 0;
+  TensorTable tensors_ SPILLWAY_GUARDED_BY(mutex_);
   // That live, in what the program has mapped; of all segments where each death is told at once.
   std::map<std::uint64_t, Bytes> in_order_ SPILLWAY_GUARDED_BY(mutex_);
   // Of mapped ones that were whole.

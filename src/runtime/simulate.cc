@@ -74,8 +74,8 @@ SimulationResult result_of(const sim::Simulator& simulator, const sim::Replay& r
   result.transfer_busy_ns = (last.transfer_busy_ns - before.transfer_busy_ns) / iterations;
   result.stats = difference(last.stats, before.stats);
   result.kernel_stalls_ns = last.kernel_stalls_ns;
-  result.write_amplification = simulator.flash().stats().write_amplification();
-  result.storage_lifetime_years = simulator.flash().lifetime_years(simulator.now_ns());
+  result.write_amplification = simulator.transfers().flash().stats().write_amplification();
+  result.storage_lifetime_years = simulator.transfers().flash().lifetime_years(simulator.now_ns());
   result.host_peak_bytes = replay.host_peak_bytes();
   result.events = simulator.events();
   return result;
@@ -121,7 +121,7 @@ Result<SimulationResult> simulate(const Trace& trace, const Machine& machine,
   }
   governor.alive_at_most(replay.peak_bytes(), machine.device.capacity_bytes);
   sim::IterationResult before{.ended_ns = simulator.now_ns(),
-                              .transfer_busy_ns = simulator.transfer_busy_ns(),
+                              .transfer_busy_ns = simulator.transfers().busy_ns(),
                               .stats = simulator.engine().stats(),
                               .kernel_stalls_ns = {}};
   const Result<std::vector<sim::IterationResult>> ran =

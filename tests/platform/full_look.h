@@ -86,7 +86,7 @@ inline std::string left_over(const Simulator& simulator) {
       return fmt::format("everything is freed and {} still holds {} bytes", name_of(tier), bytes);
     }
   }
-  return simulator.flash().live_bytes() != 0
+  return simulator.transfers().flash().live_bytes() != 0
              ? "everything is freed and the flash still holds live pages"
              : "";
 }

@@ -86,7 +86,7 @@ class RandomRun {
   // How often the program goes on rather than the machine: so that many launches are in flight
   // where the shape has them, now and then.
   double issues() {
-    const std::size_t in_flight = simulator_->running_launches();
+    const std::size_t in_flight = simulator_->launches().running();
     result_.launches_in_flight_most = std::max(result_.launches_in_flight_most, in_flight);
     if (!setup_.bursts) {
       return 0.4;
@@ -222,7 +222,7 @@ class RandomRun {
   // signal that nobody has recorded; then the program gives something up.
   void when_nothing_happens() {
     const Engine& engine = simulator_->engine();
-    const bool waits = simulator_->running_launches() > 0 || simulator_->stopped_threads() > 0;
+    const bool waits = simulator_->launches().running() > 0 || simulator_->stopped_threads() > 0;
     if (!waits && !draining_) {
       act(program_->next());
     } else if (engine.stuck() ||
@@ -259,7 +259,7 @@ class RandomRun {
   void drain() {
     note("the end: everything is freed");
     draining_ = true;
-    while (going() && (simulator_->running_launches() > 0 || simulator_->stopped_threads() > 0)) {
+    while (going() && (simulator_->launches().running() > 0 || simulator_->stopped_threads() > 0)) {
       if (simulator_->step()) {
         check();
       } else {
@@ -285,7 +285,7 @@ class RandomRun {
   void check() {
     ++result_.events;
     const Engine& engine = simulator_->engine();
-    const bool large = engine.space().block_slots() + simulator_->running_launches() > 1200;
+    const bool large = engine.space().block_slots() + simulator_->launches().running() > 1200;
     if (result_.events % (large ? 4 * kEventsPerLook : kEventsPerLook) == 0) {
       if (const Status status = engine.check_invariants(); !status) {
         fail(status.error().message);
@@ -302,7 +302,7 @@ class RandomRun {
         fail("gave up without a failure: " + engine.fatal()->message);
       }
     }
-    result_.add(simulator_->now_ns(), simulator_->running_launches(), engine);
+    result_.add(simulator_->now_ns(), simulator_->launches().running(), engine);
   }
 
   void fail(const std::string& what) { result_.fail(what); }

@@ -57,7 +57,7 @@ Status write_timeline(const std::string& path, const std::string& folder) {
 // began.
 std::string why_no_effect(const RunRecords& records, const RunOptions& options, bool gpu) {
   const bool used = std::any_of(records.all.begin(), records.all.end(), [](const RunRecord& it) {
-    return it.peak_bytes > 0 || it.past_budget_peak_bytes > 0;
+    return it.memory.peak_bytes > 0 || it.device.past_budget_peak_bytes > 0;
   });
   if (used || !records.unreadable.empty() || !why_not_preloaded(options.command.front()).empty()) {
     return {};

@@ -194,8 +194,8 @@ Result<std::unique_ptr<Everything>> make(CuDevice device, CuContext context) {
                 add_past_budget(record);
                 here->in_use->add_to(record);
                 record.said = kept_lines();
-                record.asked_prefetch_bytes = here->session.asked_prefetch_bytes;
-                record.asked_pre_evict_bytes = here->session.asked_pre_evict_bytes;
+                record.moves.asked_prefetch_bytes = here->session.asked_prefetch_bytes;
+                record.moves.asked_pre_evict_bytes = here->session.asked_pre_evict_bytes;
               }},
       own_live_file());
   everything->session.platform = &platform;

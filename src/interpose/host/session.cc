@@ -73,10 +73,10 @@ std::atomic<int> kept_descriptor{-1};
 
 void tell(ProgramPlatform& platform) {
   if (!frames_are_kept) {
-    platform.keep_no_frames();
+    platform.process().keep_no_frames();
   }
   if (pins_are_expected) {
-    platform.expect_pins();
+    platform.process().expect_pins();
   }
 }
 
@@ -99,13 +99,14 @@ std::unique_ptr<Everything> make_here() {
   everything->heap = std::make_unique<LargeHeap>(everything->space->platform());
   everything->recorder = std::make_unique<RunRecorder>(*everything->space, own_live_file());
   everything->session = {.space = everything->space.get(), .heap = everything->heap.get()};
-  prepare_ending([made_here = everything.get()] { made_here->space->platform().before_end(); },
-                 [made_here = everything.get()] {
-                   if (IterationCapture* const capture = made_here->space->capture()) {
-                     capture->finish();
-                   }
-                   write_own_record(*made_here->recorder);
-                 });
+  prepare_ending(
+      [made_here = everything.get()] { made_here->space->platform().process().before_end(); },
+      [made_here = everything.get()] {
+        if (IterationCapture* const capture = made_here->space->capture()) {
+          capture->finish();
+        }
+        write_own_record(*made_here->recorder);
+      });
   return everything;
 }
 
@@ -117,7 +118,7 @@ Everything* make() {
   std::vector<int> shared;
   with_own_descriptors([&] {
     everything = make_here();
-    shared = everything->space->platform().descriptors();
+    shared = everything->space->platform().process().descriptors();
     return shared;
   });
   kept_descriptor = shared.empty() ? -1 : shared.front();
@@ -139,14 +140,14 @@ void before_fork() SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
   if (Everything* const everything = own()) {
     note_wiped_pages(*everything->heap);
     everything->heap->before_fork();
-    everything->space->platform().before_fork();
+    everything->space->platform().process().before_fork();
   }
 }
 
 void after_fork() SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
   const InService inside;
   if (Everything* const everything = own()) {
-    everything->space->platform().after_fork();
+    everything->space->platform().process().after_fork();
     everything->heap->after_fork();
   }
   making.unlock();
@@ -163,7 +164,7 @@ void in_child() SPILLWAY_NO_THREAD_SAFETY_ANALYSIS {
   Everything* const everything = made.load();
   if (everything != nullptr) {
     const bool of_a_child = forked_child.exchange(true);
-    everything->space->platform().in_child();
+    everything->space->platform().process().in_child();
     wipe_pages_of_child();
     if (!of_a_child) {
       everything->heap->after_fork();

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "platform/common/observed_platform.h"
+#include "platform/common/program_process.h"
 #include "policy/prediction/launch_hash.h"
 #include "policy/prediction/recorded_iteration.h"
 
@@ -134,27 +135,8 @@ class ProgramPlatform : public ObservedPlatform {
 
   // --- State ------------------------------------------------------------------------------------
 
-  // Around a fork() by this thread, in the parent: in between nothing moves, so that the child
-  // finds all memory as it was.
-  virtual void before_fork() = 0;
-  virtual void after_fork() = 0;
-  // In the child, and in its own children, before anything else is asked of it there: `contains`
-  // tells from now on what the child has inherited; all other addresses are its own. Nothing but
-  // that may be asked.
-  virtual void in_child() {}
-  // This process is about to end, or to become another program: children get what they may still
-  // ask for. Not by one of the program's threads.
-  virtual void before_end() {}
-
-  // The program has told the kernel to go on reading memory after its calls: what has left must
-  // stay as it was for whoever reads it.
-  virtual void keep_no_frames() {}
-  // The program has opened a way for devices to write its memory past the processor, at any time
-  // while they hold it. Whoever comes to hold memory after this returns is noticed by the platform.
-  // Also in signal handlers.
-  virtual void expect_pins() {}
-  // What the program's own threads use in calls to this, and must not lose.
-  [[nodiscard]] virtual std::vector<int> descriptors() const { return {}; }
+  // Lives as long as the platform.
+  [[nodiscard]] virtual ProgramProcess& process() = 0;
 };
 
 }  // namespace spillway

@@ -1,44 +1,31 @@
 // A real machine without a GPU: the device tier is memory at the program's own addresses, capped;
 // the host tier is other memory; storage is a swap file. Layer: platform, host. docs/host.md.
-// What stands here is the lock, the engine, and who is told what: page faults come from
-// userfaultfd (fault_reader.h), pages are device_pages.h's, copies are made by threads
-// (transfer_workers.h). It decides nothing about migration. All functions are thread-safe.
+// What stands here is the program's side, under the lock; what the engine asks is
+// host_mechanism.h's, and page faults from userfaultfd come through correlator.h. It decides
+// nothing about migration. All functions are thread-safe.
 #pragma once
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "engine/engine.h"
-#include "platform/common/process/wake_up.h"
 #include "platform/common/program_platform.h"
 #include "platform/common/storage/swap_file.h"
-#include "platform/common/storage/transfer_workers.h"
-#include "platform/host/faults/departures.h"
+#include "platform/host/correlator.h"
 #include "platform/host/faults/fault_reader.h"
-#include "platform/host/faults/pending_faults.h"
-#include "platform/host/faults/waiting_threads.h"
 #include "platform/host/fork/fork_server.h"
-#include "platform/host/host_launches.h"
-#include "platform/host/host_memory.h"
+#include "platform/host/host_mechanism.h"
 #include "platform/host/host_options.h"
-#include "platform/host/host_updates.h"
+#include "platform/host/host_process.h"
+#include "platform/host/host_state.h"
+#include "platform/host/progress.h"
 
 namespace spillway::host {
 
-// Of device memory. Fewer blocks than an instruction and the copies around it may touch at once
-// would never get on.
-inline constexpr Bytes kSmallestBudgetBytes = 16 * kMiB;
-
-// Addresses that a space with such tiers reserves.
-[[nodiscard]] Bytes reserved_address_bytes(Bytes device_bytes, Bytes host_bytes,
-                                           Bytes storage_bytes);
-
-class HostPlatform final : public ProgramPlatform, private Mechanism, private TransferCarrier {
+class HostPlatform final : public ProgramPlatform {
  public:
   // The policy must outlive it. storage: nullopt for none. Starts the threads. Fails with
   // kUnsupported where userfaultfd is not to be had, kInvalidInput for budgets that are too small.
@@ -65,7 +52,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   void pre_evict(void* start, Bytes bytes, Tier to) override;
   [[nodiscard]] Bytes size_of(const void* start) const override;
   [[nodiscard]] bool contains(const void* address) const override {
-    return addresses_.contains(address);
+    return state_.addresses.contains(address);
   }
 
   LaunchId begin_launch(std::string_view name, std::span<const ProgramOperand> operands,
@@ -81,14 +68,7 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
   std::optional<RecordedIteration> end_recording() override;
   void change_policy(const std::function<void()>& change) override;
 
-  // Without fork events the space stays the parent's: the system ends a child that touches it.
-  void before_fork() override SPILLWAY_ACQUIRE(mutex_);
-  void after_fork() override SPILLWAY_RELEASE(mutex_);
-  void in_child() override SPILLWAY_REQUIRES(mutex_);
-  void before_end() override { forks_->give_all(); }
-  void keep_no_frames() override { pages_.keep_no_frames(); }
-  void expect_pins() override { pages_.expect_pins(); }
-  [[nodiscard]] std::vector<int> descriptors() const override { return {userfault_.fd()}; }
+  [[nodiscard]] ProgramProcess& process() override { return *process_; }
   Status set_device_capacity(Bytes bytes) override;
   [[nodiscard]] ProgramStats stats() const override;
   [[nodiscard]] std::vector<LaunchWaits> waits() const override;
@@ -99,71 +79,16 @@ class HostPlatform final : public ProgramPlatform, private Mechanism, private Tr
 
  private:
   HostPlatform(const HostOptions& options, std::optional<SwapFile> storage, Policy& policy,
-               Userfault userfault, Reservation addresses, Reservation host_memory);
+               HostState::Taken taken);
 
-  // host_mechanism.cc; TransferCarrier without the lock.
-  void start_transfer(const Transfer& transfer) override SPILLWAY_REQUIRES(mutex_);
-  void zero(std::span<const BlockId> blocks) override SPILLWAY_REQUIRES(mutex_);
-  void zero_at_host(std::span<const BlockId> blocks) override SPILLWAY_REQUIRES(mutex_);
-  void map(std::span<const BlockId> blocks, bool writable) override SPILLWAY_REQUIRES(mutex_);
-  void unmap(std::span<const BlockId> blocks) override SPILLWAY_REQUIRES(mutex_);
-  void drop(std::span<const BlockId> blocks, Tier tier) override SPILLWAY_REQUIRES(mutex_);
-  void faults_served(std::uint64_t launch) override SPILLWAY_REQUIRES(mutex_);
-  void release_launch(std::uint64_t launch, std::span<const TransferId> transfers) override
-      SPILLWAY_REQUIRES(mutex_);
-  void* source_of(TransferJob& job, std::size_t index) override;
-  void copy(TransferJob& job) override;
-  void ended(TransferJob& job, int error) override;
-  void copy_to_host(const Transfer& transfer, std::size_t index, TransferJob::Part& part);
-  void depart(const TransferJob& job) SPILLWAY_REQUIRES(mutex_);
-  void arrive(const TransferJob& job) SPILLWAY_REQUIRES(mutex_);
-  void protect_unmapped(const Transfer& transfer) SPILLWAY_REQUIRES(mutex_);
-
-  void wait_while(const std::function<bool()>& something_goes_on) SPILLWAY_REQUIRES(mutex_);
-  void wait_for_transfers() SPILLWAY_REQUIRES(mutex_);
-  void keep_addresses_taken();
-  // host_correlator.cc: faults and marks into the engine
-  void correlate();
-  void take_faults() SPILLWAY_REQUIRES(mutex_);
-  void check_progress() SPILLWAY_REQUIRES(mutex_);
-  void warn_of_waiting() SPILLWAY_REQUIRES(mutex_);
-
-  [[nodiscard]] Bytes bytes_of(BlockId id) const SPILLWAY_REQUIRES(mutex_) {
-    return engine_.space().block(id).bytes;
-  }
-
-  HostOptions options_;
-  Failures failures_;
-  std::optional<StorageIo> storage_;
-  Userfault userfault_;
-  Reservation host_memory_;
-  StagingPool staging_;
-
-  mutable UndisturbedMutex mutex_;
-  Engine engine_ SPILLWAY_GUARDED_BY(mutex_);
-  AddressSpace addresses_;
-  DevicePages pages_;
-  LowerPlaces places_ SPILLWAY_GUARDED_BY(mutex_);
-  LaunchLog log_ SPILLWAY_GUARDED_BY(mutex_);
-  StallClock stalls_;
-  HostLaunches launches_;
-  HostUpdates updates_ SPILLWAY_GUARDED_BY(mutex_);
-  WaitingThreads threads_ SPILLWAY_GUARDED_BY(mutex_);
-  HostMemory memory_ SPILLWAY_GUARDED_BY(mutex_);
-  std::condition_variable idle_;
-  bool forking_ SPILLWAY_GUARDED_BY(mutex_) = false;
-  bool is_child_ SPILLWAY_GUARDED_BY(mutex_) = false;
-  bool warned_ SPILLWAY_GUARDED_BY(mutex_) = false;
-  Departures departures_ SPILLWAY_GUARDED_BY(mutex_);
-  PendingFaults faults_;  // the correlator's
-
+  Progress progress_;
+  HostMechanism mechanism_;
+  HostState state_;
   // The threads, which end in the opposite order.
-  WakeUp wake_;
-  std::atomic<bool> stop_{false};
-  std::unique_ptr<TransferWorkers> workers_;
   std::unique_ptr<ForkServer> forks_;
+  std::unique_ptr<HostProcess> process_;
   std::unique_ptr<FaultReader> reader_;
-  std::thread correlator_;
+  Correlator correlator_;
 };
 
 }  // namespace spillway::host

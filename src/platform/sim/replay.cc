@@ -74,7 +74,7 @@ Access Replay::access_to(AllocationId id, AccessMode mode) const {
 
 void Replay::no_more(const std::vector<AllocationId>& lost) {
   for (const AllocationId id : lost) {
-    simulator_->set_recomputable(id, false);
+    simulator_->engine().set_recomputable(id, false);
   }
 }
 
@@ -153,7 +153,7 @@ Status Replay::iterate(std::size_t iteration, std::uint32_t graph) {
     }
     if (step.makes.id != kNoAllocation) {
       remakes_.made(step.launch, step.duration_ns, step.makes.id, step.makes.of);
-      simulator_->set_recomputable(step.makes.id, true);
+      simulator_->engine().set_recomputable(step.makes.id, true);
     }
     if (options_.queue_depth == 0 || step.synchronizes) {
       if (Status status = simulator_->run_until_device_idle(); !status) {
@@ -311,7 +311,7 @@ void Replay::finished(const LaunchTiming& timing) {
 
 void Replay::note_end(IterationResult& result) const {
   result.ended_ns = simulator_->now_ns();
-  result.transfer_busy_ns = simulator_->transfer_busy_ns();
+  result.transfer_busy_ns = simulator_->transfers().busy_ns();
   result.stats = simulator_->engine().stats();
 }
 

@@ -117,7 +117,7 @@ Result<bool> Replay::update_at_host(const Update& update) {
     }
     return false;
   }
-  std::uint64_t behind = simulator_->issued();
+  std::uint64_t behind = simulator_->launches().issued();
   if (ahead) {
     behind = simulator_->create_signal();
     simulator_->record(behind, kHostStream);

@@ -1,8 +1,6 @@
-// Virtual time, transfers over fair links, tokens for contents. See simulator.h.
 #include "platform/sim/simulator.h"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
 #include "platform/common/gpu_sizes.h"
@@ -12,35 +10,6 @@ namespace {
 
 // More than any trace can ask for; small enough that sums of it do not overflow.
 constexpr Bytes kUnlimitedBytes = Bytes{1} << 60U;
-
-TimeNs time_of(Bytes bytes, double bytes_per_s) {
-  return bytes_per_s > 0 ? static_cast<TimeNs>(static_cast<double>(bytes) / bytes_per_s * 1e9) : 0;
-}
-
-double both_ways_bytes_per_s(const Link& link) {
-  const double alone_bytes_per_s = link.to_device_bytes_per_s + link.from_device_bytes_per_s;
-  return link.both_ways_bytes_per_s > 0 ? link.both_ways_bytes_per_s : alone_bytes_per_s;
-}
-
-ResourceSet resources_of(Tier from, Tier to) {
-  unsigned set = 0;
-  if (to == Tier::kDevice) {
-    set |= bit(Resource::kToDevice);
-  }
-  if (from == Tier::kDevice) {
-    set |= bit(Resource::kFromDevice);
-  }
-  if (set != 0) {
-    set |= bit(Resource::kBothWays);
-  }
-  if (from == Tier::kStorage) {
-    set |= bit(Resource::kStorageRead);
-  }
-  if (to == Tier::kStorage) {
-    set |= bit(Resource::kStorageWrite);
-  }
-  return static_cast<ResourceSet>(set);
-}
 
 }  // namespace
 
@@ -88,186 +57,197 @@ Simulator::Simulator(const Machine& machine, const SimulatorOptions& options, Po
     : machine_(machine),
       options_(options),
       rng_(options.failures.seed),
-      links_({machine.link.to_device_bytes_per_s, machine.link.from_device_bytes_per_s,
-              machine.storage.read_bytes_per_s, machine.storage.write_bytes_per_s,
-              both_ways_bytes_per_s(machine.link)}),
-      flash_(machine.storage),
-      handles_(machine.handles, options.engine.device_capacity_bytes),
       balance_(UpdateBalance::Device::kOwnMemory, {.up = machine.link.to_device_bytes_per_s,
                                                    .down = machine.link.from_device_bytes_per_s,
                                                    .host = machine.host.update_bytes_per_s()}),
+      link_(machine_, clock_),
+      contents_(engine_, clock_, options.engine.tracks_writes),
+      handles_(machine_.handles, options.engine.device_capacity_bytes, engine_, clock_, link_),
+      transfers_({.machine = machine_,
+                  .failures = options_.failures,
+                  .rng = rng_,
+                  .engine = engine_,
+                  .clock = clock_,
+                  .links = link_.flows(),
+                  .balance = balance_}),
+      launches_({.machine = machine_,
+                 .engine = engine_,
+                 .clock = clock_,
+                 .contents = contents_,
+                 .link = link_,
+                 .handles = handles_,
+                 .transfers = transfers_,
+                 .balance = balance_},
+                options.hold_launches,
+                [this](const LaunchTiming& timing) {
+                  if (on_finished) {
+                    on_finished(timing);
+                  }
+                }),
+      threads_({.rng = rng_, .engine = engine_, .clock = clock_, .contents = contents_},
+               [this](std::uint64_t thread) {
+                 if (on_touched) {
+                   on_touched(thread);
+                 }
+               }),
       engine_(options.engine, *this, policy) {}
 
-// --- Transfers
-// -------------------------------------------------------------------------------------
+// --- The program
+// ----------------------------------------------------------------------------------
 
-void Simulator::start_transfer(const Transfer& transfer) {
-  if (free_moving_.empty()) {
-    free_moving_.push_back(static_cast<std::uint32_t>(moving_.size()));
-    moving_.emplace_back();
+Result<AllocationId> Simulator::allocate(Bytes bytes, std::uint64_t tag, Bytes block_bytes) {
+  Result<AllocationId> id = engine_.allocate(bytes, tag, block_bytes);
+  if (id) {
+    contents_.allocated(*id);
   }
-  const std::uint32_t slot = free_moving_.back();
-  free_moving_.pop_back();
-  Moving& moving = moving_[slot];
-  moving.transfer = transfer;
-  moving.resources = resources_of(transfer.from, transfer.to);
-  moving.live = true;
-  under_way_.insert(transfer.id);
-  moving.fails = rng_.chance(options_.failures.transfer_fails);
-  if (transfers_++ == 0) {
-    busy_since_ns_ = now_ns_;
-  }
-  for (const BlockId id : transfer.blocks) {
-    tokens(id).arriving = transfer.to == Tier::kDevice;
-    if (tokens(id).updates > 0) {
-      fail(id, "moves under an update that runs");
-    }
-    if (tokens(id).retired || (!tokens(id).defined && !tokens(id).maybe_live)) {
-      fail(id, "freed, discarded or never written, and it moves");
-    }
-  }
-
-  TimeNs latency_ns = machine_.link.latency_ns;
-  if (transfer.cause == Cause::kFault && transfer.to == Tier::kDevice) {
-    latency_ns += machine_.faults.latency_ns;
-  }
-  const bool storage = transfer.from == Tier::kStorage || transfer.to == Tier::kStorage;
-  if (transfer.from == Tier::kStorage) {
-    latency_ns += machine_.storage.read_latency_ns;
-    for (const BlockId id : transfer.blocks) {
-      flash_.read(engine_.space().block(id).bytes);
-    }
-  }
-  if (transfer.to == Tier::kStorage) {
-    moving.fails |= rng_.chance(options_.failures.storage_write_fails);
-    latency_ns += machine_.storage.write_latency_ns;
-    for (const BlockId id : transfer.blocks) {
-      const Result<FlashWork> work = flash_.write(id, engine_.space().block(id).bytes);
-      if (!work) {
-        moving.fails = true;
-        continue;
-      }
-      // Garbage collection copies inside the device and erases; the host's write waits for both.
-      const Bytes collected_bytes = work->moved_pages * machine_.storage.flash_page_bytes;
-      latency_ns += time_of(collected_bytes, machine_.storage.read_bytes_per_s) +
-                    time_of(collected_bytes, machine_.storage.write_bytes_per_s) +
-                    static_cast<TimeNs>(work->erases) * machine_.storage.erase_latency_ns;
-    }
-  }
-  if (storage && rng_.chance(options_.failures.storage_slow)) {
-    latency_ns += kNsPerMs * static_cast<TimeNs>(1 + rng_.below(100));
-  }
-  if (!has_handles()) {
-    push(now_ns_ + latency_ns, EventKind::kTransferStarts, slot);
-    return;
-  }
-  moving.latency_ns = latency_ns;
-  for (std::size_t i = 0; transfer.to == Tier::kDevice && i < transfer.blocks.size(); ++i) {
-    order_back(transfer.blocks[i]);
-  }
-  const bool all_there = transfer.from == Tier::kDevice &&
-                         std::all_of(transfer.blocks.begin(), transfer.blocks.end(),
-                                     [this](BlockId id) { return backing(id).there; });
-  const Order copy{.kind = Order::Kind::kCopy, .slot = slot};
-  all_there ? order_ahead(copy) : order(copy);
+  return id;
 }
 
-// The first transfer of its kind carries its bytes.
-void Simulator::flow(std::uint32_t slot) {
-  const Moving& moving = moving_[slot];
-  links_.start(slot, moving.resources, moving.transfer.bytes, now_ns_);
-  if (updates_take_time()) {
-    balance_.transfer_began(moving.transfer, now_ns_);
+void Simulator::free(AllocationId id) { engine_.free(id); }
+
+void Simulator::discard(AllocationId id, DiscardMode mode) {
+  contents_.discarded(id, mode);
+  engine_.discard(id, mode);
+}
+
+void Simulator::prefetch(AllocationId id) {
+  contents_.revived(id);
+  const Allocation& allocation = engine_.space().allocation(id);
+  engine_.prefetch_blocks(allocation.first_block, allocation.block_count);
+}
+
+void Simulator::reuse(AllocationId id) {
+  contents_.reused(id);
+  engine_.reuse(id);
+}
+
+LaunchState Simulator::issue(Launch launch, TimeNs duration_ns) {
+  return launches_.issue(std::move(launch), duration_ns);
+}
+
+SignalId Simulator::create_signal() { return launches_.create_signal(); }
+
+void Simulator::record(SignalId signal, StreamId stream) { launches_.record(signal, stream); }
+
+void Simulator::wait(SignalId signal, StreamId stream) { launches_.wait(signal, stream); }
+
+void Simulator::touch(std::uint64_t thread, BlockId id, bool write) {
+  threads_.touch(thread, id, write);
+}
+
+// --- What the engine asks
+// -------------------------------------------------------------------------
+
+void Simulator::start_transfer(const Transfer& transfer) {
+  contents_.transfer_begins(transfer);
+  const SimulatedTransfers::Begun begun = transfers_.begin(transfer);
+  if (handles_.is_used()) {
+    handles_.copy(transfer, begun.slot, begun.latency_ns);
+  } else {
+    clock_.push(clock_.now_ns() + begun.latency_ns, Event::Kind::kTransferStarts, begun.slot);
+  }
+}
+
+void Simulator::zero(std::span<const BlockId> blocks) {
+  for (const BlockId block : blocks) {
+    contents_.zeroed(block);
+  }
+  launches_.zeroed(blocks);
+}
+
+void Simulator::zero_at_host(std::span<const BlockId> blocks) {
+  for (const BlockId block : blocks) {
+    contents_.zeroed_at_host(block);
+  }
+}
+
+void Simulator::map(std::span<const BlockId> blocks, bool writable) {
+  for (const BlockId id : blocks) {
+    contents_.mapped(id, writable);
+    if (handles_.is_used()) {
+      handles_.back(id);
+    }
+    threads_.go_on(id);
+  }
+}
+
+void Simulator::unmap(std::span<const BlockId> blocks) {
+  for (const BlockId block : blocks) {
+    contents_.unmapped(block);
+  }
+}
+
+void Simulator::drop(std::span<const BlockId> blocks, Tier tier) {
+  for (const BlockId block : blocks) {
+    contents_.dropped(block, tier);
+    if (tier == Tier::kDevice && handles_.is_used()) {
+      handles_.drop(block);
+    }
+    if (tier == Tier::kStorage) {
+      transfers_.flash().trim(block);
+    }
   }
 }
 
 void Simulator::end_transfer(std::uint32_t slot) {
-  Moving& moving = moving_[slot];
-  const Transfer transfer = std::move(moving.transfer);
-  const bool fails = moving.fails;
-  std::deque<std::uint32_t>& stream = link_queue_of(transfer);
-  stream.pop_front();
-  if (updates_take_time()) {
-    balance_.transfer_ended(transfer, now_ns_, !fails);
+  const SimulatedTransfers::Ended ended = transfers_.end(slot);
+  contents_.transfer_ended(ended.transfer, ended.failed);
+  launches_.transfer_ended(ended);
+  threads_.arrive(ended.transfer, ended.failed);
+  if (ended.failed) {
+    engine_.transfer_failed(ended.transfer.id);
+  } else {
+    engine_.transfer_finished(ended.transfer.id);
   }
-  if (!stream.empty()) {
-    flow(stream.front());
+  for (const std::uint32_t waiting : ended.waiting) {
+    launches_.try_start(waiting);
   }
-  moving.live = false;
-  free_moving_.push_back(slot);
-  if (--transfers_ == 0) {
-    busy_ns_ += now_ns_ - busy_since_ns_;
-  }
-  for (const BlockId id : transfer.blocks) {
-    Tokens& block = tokens(id);
-    block.arriving = false;
-    block.held[index_of(transfer.to)] = fails ? kPoisonToken : block.held[index_of(transfer.from)];
-  }
-  transfer_is_over(transfer, fails);
-}
-
-TimeNs Simulator::transfer_busy_ns() const {
-  return busy_ns_ + (transfers_ > 0 ? now_ns_ - busy_since_ns_ : 0);
 }
 
 // --- Time
-std::deque<std::uint32_t>& Simulator::link_queue_of(const Transfer& transfer) {
-  return link_queues_[(index_of(transfer.from) * kTierCount + index_of(transfer.to)) * 4 +
-                      static_cast<std::size_t>(transfer.cause)];
-}
-
-// ------------------------------------------------------------------------------------------
-
-void Simulator::push(TimeNs at_ns, EventKind kind, std::uint64_t id) {
-  queue_.push({at_ns, order_++, kind, id});
-}
-
-std::optional<TimeNs> Simulator::next_event_ns() const {
-  const std::optional<TimeNs> flow_ns = links_.next_completion_ns();
-  if (queue_.empty()) {
-    return flow_ns;
-  }
-  return flow_ns ? std::min(*flow_ns, queue_.top().at_ns) : queue_.top().at_ns;
-}
+// -----------------------------------------------------------------------------------------
 
 bool Simulator::step() {
-  const std::optional<TimeNs> flow_ns = links_.next_completion_ns();
-  if (queue_.empty() && !flow_ns) {
+  const std::optional<TimeNs> flow_ns = links().next_completion_ns();
+  const std::optional<TimeNs> event_ns = clock_.next_ns();
+  if (!event_ns && !flow_ns) {
     return false;
   }
   ++events_;
-  if (flow_ns && (queue_.empty() || *flow_ns <= queue_.top().at_ns)) {
-    now_ns_ = std::max(now_ns_, *flow_ns);
-    if (const std::optional<std::uint64_t> slot = links_.take_completed(now_ns_)) {
+  if (flow_ns && (!event_ns || *flow_ns <= *event_ns)) {
+    clock_.pass_until(*flow_ns);
+    if (const std::optional<std::uint64_t> slot = link_.flows().take_completed(clock_.now_ns())) {
       end_transfer(static_cast<std::uint32_t>(*slot));
     }
     return true;
   }
-  const Event event = queue_.top();
-  queue_.pop();
-  now_ns_ = event.at_ns;
-  if (event.kind == EventKind::kTransferStarts) {
-    const auto slot = static_cast<std::uint32_t>(event.id);
-    std::deque<std::uint32_t>& stream = link_queue_of(moving_[slot].transfer);
-    stream.push_back(slot);
-    if (stream.front() == slot) {
-      flow(slot);
-    }
-  } else if (event.kind == EventKind::kLaunchFinishes) {
-    finish(static_cast<std::uint32_t>(event.id));
-  } else if (event.kind == EventKind::kOrderEnds) {
-    order_ends();
-  } else if (event.kind == EventKind::kCleared) {
-    cleared();
-  } else {
-    faults_arrive();
+  const Event event = clock_.take();
+  const auto slot = static_cast<std::uint32_t>(event.id);
+  switch (event.kind) {
+    case Event::Kind::kTransferStarts:
+      transfers_.flow_behind(slot);
+      break;
+    case Event::Kind::kLaunchFinishes:
+      launches_.finish(slot);
+      break;
+    case Event::Kind::kOrderEnds:
+      handles_.order_ends([this](BlockId block, std::span<const std::uint32_t> slots) {
+        launches_.handle_is_there(block, slots);
+      });
+      break;
+    case Event::Kind::kCleared:
+      link_.cleared();
+      break;
+    case Event::Kind::kFaultsArrive:
+      threads_.faults_arrive();
+      break;
   }
   return true;
 }
 
 Status Simulator::going() const {
-  if (broken_) {
-    return tl::unexpected<Error>(*broken_);
+  if (broken()) {
+    return tl::unexpected<Error>(*broken());
   }
   if (const std::optional<Error>& fatal = engine_.fatal()) {
     return tl::unexpected<Error>(*fatal);
@@ -278,11 +258,11 @@ Status Simulator::going() const {
 Status Simulator::run_until_idle() { return run_until_fewer_than(1); }
 
 Status Simulator::run_until_fewer_than(std::size_t launches) {
-  return run_while([this, launches] { return issued_ >= launches; });
+  return run_while([this, launches] { return launches_.running() >= launches; });
 }
 
 Status Simulator::run_until_device_idle() {
-  return run_while([this] { return issued_ > updates_; });
+  return run_while([this] { return launches_.running_on_device() > 0; });
 }
 
 Status Simulator::run_while(const std::function<bool()>& goes_on) {
@@ -308,8 +288,10 @@ Status Simulator::run_a_step() {
 
 Status Simulator::run_until(TimeNs at_ns) {
   while (true) {
-    const std::optional<TimeNs> next_ns = next_event_ns();
-    if (!next_ns || *next_ns > at_ns) {
+    const auto is_due = [at_ns](std::optional<TimeNs> next_ns) {
+      return next_ns && *next_ns <= at_ns;
+    };
+    if (!is_due(links().next_completion_ns()) && !is_due(clock_.next_ns())) {
       break;
     }
     if (Status status = going(); !status) {
@@ -317,7 +299,7 @@ Status Simulator::run_until(TimeNs at_ns) {
     }
     (void)step();
   }
-  now_ns_ = std::max(now_ns_, at_ns);
+  clock_.pass_until(at_ns);
   return going();
 }
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "runtime/record/run_fields.h"
+
 namespace spillway {
 namespace {
 
@@ -54,7 +56,7 @@ template <typename Record>
 json written(const Record& record) {
   json object = json::object();
   for_each_field<Record>([&](const auto& field) {
-    if (json value = written(record.*field.member); !value.is_null()) {
+    if (json value = written(field.of(record)); !value.is_null()) {
       object[field.key] = std::move(value);
     }
   });
@@ -125,7 +127,7 @@ void read(const json& value, std::optional<Record>& record) {
 template <typename Record>
 void read(const json& value, Record& record) {
   for_each_field<Record>(
-      [&](const auto& field) { read(child(value, field.key), record.*field.member); });
+      [&](const auto& field) { read(child(value, field.key), field.of(record)); });
 }
 
 }  // namespace

@@ -37,12 +37,12 @@ std::vector<RunWait> first_of(const std::vector<LaunchWaits>& waits) {
 }
 
 RunSample sample_of(const RunRecord& record) {
-  return {.at_s = record.elapsed_s,
-          .used_bytes = record.used_bytes,
-          .live_bytes = record.live_bytes,
-          .moved_bytes = record.moved_bytes,
-          .page_faults = record.page_faults,
-          .stalled_s = record.stalled_s};
+  return {.at_s = record.times.elapsed_s,
+          .used_bytes = record.memory.used_bytes,
+          .live_bytes = record.memory.live_bytes,
+          .moved_bytes = record.moves.bytes,
+          .page_faults = record.work.page_faults,
+          .stalled_s = record.times.stalled_s};
 }
 
 }  // namespace
@@ -53,8 +53,8 @@ RunRecorder::RunRecorder(ProgramSpace& space, std::string live_file)
                    .plan_report = [&space] { return space.plan_report(); },
                    .complete =
                        [&space](RunRecord& record) {
-                         record.asked_prefetch_bytes = space.asked_prefetch_bytes();
-                         record.asked_pre_evict_bytes = space.asked_pre_evict_bytes();
+                         record.moves.asked_prefetch_bytes = space.asked_prefetch_bytes();
+                         record.moves.asked_pre_evict_bytes = space.asked_pre_evict_bytes();
                        }},
                   std::move(live_file)) {}
 
@@ -88,10 +88,10 @@ RunRecorder::~RunRecorder() {
 // first may come last.
 void RunRecorder::show(const RunRecord& record) {
   const MutexLock lock(show_mutex_);
-  if (record.elapsed_s < shown_s_) {
+  if (record.times.elapsed_s < shown_s_) {
     return;
   }
-  shown_s_ = record.elapsed_s;
+  shown_s_ = record.times.elapsed_s;
   const std::string draft = live_file_ + ".new";
   if (!live_file_.empty() && write_whole_file(draft, to_json(record))) {
     ::rename(draft.c_str(), live_file_.c_str());
@@ -110,7 +110,7 @@ void RunRecorder::sample_until_stopped() {
     }
     const RunRecord now = so_far();
     if (new_second) {
-      memory_.look(now.used_bytes[index_of(Tier::kHost)]);
+      memory_.look(now.memory.used_bytes[index_of(Tier::kHost)]);
     }
     show(now);
     lock.lock();
@@ -126,35 +126,35 @@ RunRecord RunRecorder::so_far() {
   RunRecord record;
   record.pid = static_cast<std::uint64_t>(::getpid());
   record.policy = subject_.policy;
-  record.elapsed_s = to_seconds(now_ns() - start_ns_);
+  record.times.elapsed_s = to_seconds(now_ns() - start_ns_);
   for (const Tier tier : kRecordTiers) {
-    record.budget_bytes[index_of(tier)] = platform.capacity_bytes(tier);
+    record.memory.budget_bytes[index_of(tier)] = platform.capacity_bytes(tier);
   }
-  record.peak_bytes = stats.live_peak_bytes;
-  record.fits_in_bytes = fits_in_bytes(stats.frames_peak_bytes);
-  record.used_bytes = stats.used_bytes;
-  record.live_bytes = stats.live_bytes;
+  record.memory.peak_bytes = stats.live_peak_bytes;
+  record.memory.fits_in_bytes = fits_in_bytes(stats.frames_peak_bytes);
+  record.memory.used_bytes = stats.used_bytes;
+  record.memory.live_bytes = stats.live_bytes;
   const Refused refused = refused_so_far();
-  record.refused_allocations = refused.allocations;
-  record.refused_largest_bytes = refused.largest_bytes;
-  record.page_faults = stats.page_faults;
-  record.write_faults = stats.write_faults;
-  record.launches = engine.launches;
-  record.updates = engine.updates;
-  record.prefetched_blocks = engine.prefetched;
-  record.prefetches_used = engine.prefetches_used;
-  record.prefetches_late = engine.late_prefetches;
-  record.prefetches_wasted = engine.prefetches_wasted;
-  record.evictions = engine.evictions;
-  record.pre_evictions = engine.pre_evictions;
-  record.moved_bytes = engine.moved_bytes;
-  record.saved_by_discard_bytes = engine.saved_by_discard_bytes;
-  record.given_up_bytes = engine.given_up_bytes;
-  record.host_mapped_bytes = engine.host_mapped_bytes;
-  record.stalled_s = to_seconds(stats.stalled_ns);
-  record.fault_wait_s = to_seconds(stats.fault_wait_ns);
-  record.copy_s = to_seconds(stats.copy_ns);
-  record.processor_s = to_seconds(stats.processor_ns);
+  record.memory.refused_allocations = refused.allocations;
+  record.memory.refused_largest_bytes = refused.largest_bytes;
+  record.work.page_faults = stats.page_faults;
+  record.work.write_faults = stats.write_faults;
+  record.work.launches = engine.launches;
+  record.work.updates = engine.updates;
+  record.prefetches.blocks = engine.prefetched;
+  record.prefetches.used = engine.prefetches_used;
+  record.prefetches.late = engine.late_prefetches;
+  record.prefetches.wasted = engine.prefetches_wasted;
+  record.moves.evictions = engine.evictions;
+  record.moves.pre_evictions = engine.pre_evictions;
+  record.moves.bytes = engine.moved_bytes;
+  record.moves.saved_by_discard_bytes = engine.saved_by_discard_bytes;
+  record.moves.given_up_bytes = engine.given_up_bytes;
+  record.moves.host_mapped_bytes = engine.host_mapped_bytes;
+  record.times.stalled_s = to_seconds(stats.stalled_ns);
+  record.times.fault_wait_s = to_seconds(stats.fault_wait_ns);
+  record.times.copy_s = to_seconds(stats.copy_ns);
+  record.times.processor_s = to_seconds(stats.processor_ns);
   if (subject_.plan_report) {
     record.plan = subject_.plan_report();
   }

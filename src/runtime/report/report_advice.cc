@@ -38,12 +38,12 @@ bool exceeds(std::uint64_t part, double fraction, std::uint64_t whole) {
 std::string little_to_gain(const RunRecord& session) {
   const Bytes device_bytes = session.budget(Tier::kDevice);
   std::string text = fmt::format("Only {} of the time was stalled: there is little to gain.",
-                                 percent_text(session.stalled_s, session.elapsed_s));
-  if (session.peak_bytes <= device_bytes) {
+                                 percent_text(session.times.stalled_s, session.times.elapsed_s));
+  if (session.memory.peak_bytes <= device_bytes) {
     text += fmt::format(
         " All that was alive at once ({}) fits in the {} of device memory, so this run says "
         "little about memory that is short.",
-        format_bytes(session.peak_bytes), format_bytes(device_bytes));
+        format_bytes(session.memory.peak_bytes), format_bytes(device_bytes));
   }
   return text;
 }
@@ -54,9 +54,9 @@ std::string storage_advice(const RunRecord& session, const Waiting& waiting) {
   std::string text =
       fmt::format("Most of the waiting below ({}) was for storage: raise `--host-memory` (now {})",
                   percent_text(waiting.storage_s, waiting.all_s), format_bytes(host_bytes));
-  if (session.peak_bytes > device_bytes + host_bytes) {
+  if (session.memory.peak_bytes > device_bytes + host_bytes) {
     text += fmt::format("; with {} nothing would have to go to storage",
-                        format_bytes(session.peak_bytes - device_bytes));
+                        format_bytes(session.memory.peak_bytes - device_bytes));
   }
   return text + ".";
 }
@@ -69,32 +69,32 @@ void add_prefetch_advice(const RunRecord& session, std::vector<std::string>& adv
         "that fetches ahead.");
     return;
   }
-  if (session.launches == 0) {
+  if (session.work.launches == 0) {
     advice.emplace_back(
         "No launch was seen, so nothing could be learned and fetched ahead: `spillway doctor` says "
         "whether the program's operators can be seen.");
     return;
   }
-  if (exceeds(session.prefetches_late, kMany, session.prefetched_blocks)) {
+  if (exceeds(session.prefetches.late, kMany, session.prefetches.blocks)) {
     advice.push_back(fmt::format(
         "{} of {} prefetches were still on their way when they were needed: the link between the "
         "tiers is the limit. Only less traffic helps: more `--device-memory`, or a smaller batch.",
-        session.prefetches_late, session.prefetched_blocks));
-  } else if (session.prefetched_blocks < session.page_faults) {
+        session.prefetches.late, session.prefetches.blocks));
+  } else if (session.prefetches.blocks < session.work.page_faults) {
     advice.push_back(fmt::format(
         "Less was fetched ahead ({} blocks) than faulted ({}): {} learns while the program repeats "
         "itself, so a run of more iterations stalls less in each.",
-        session.prefetched_blocks, session.page_faults, session.policy));
+        session.prefetches.blocks, session.work.page_faults, session.policy));
   }
 }
 
 }  // namespace
 
 std::vector<std::string> advice_for(const RunRecord& session) {
-  if (session.elapsed_s <= 0) {
+  if (session.times.elapsed_s <= 0) {
     return {};
   }
-  if (session.stalled_s < kHardlyStalled * session.elapsed_s) {
+  if (session.times.stalled_s < kHardlyStalled * session.times.elapsed_s) {
     return {little_to_gain(session)};
   }
   std::vector<std::string> advice;
@@ -112,11 +112,11 @@ std::vector<std::string> advice_for(const RunRecord& session) {
     add_prefetch_advice(session, advice);
   }
   if (session.policy.starts_with("deepum") &&
-      exceeds(session.prefetches_wasted, kMany, session.prefetched_blocks)) {
+      exceeds(session.prefetches.wasted, kMany, session.prefetches.blocks)) {
     advice.push_back(
         fmt::format("{} of {} prefetches left again before anything used them: a lower "
                     "`--prefetch-degree` moves less in vain.",
-                    session.prefetches_wasted, session.prefetched_blocks));
+                    session.prefetches.wasted, session.prefetches.blocks));
   }
   return advice;
 }

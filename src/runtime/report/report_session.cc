@@ -7,6 +7,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "runtime/record/run_fields.h"
 #include "runtime/report/report_advice.h"
 #include "runtime/report/report_html.h"
 #include "runtime/report/report_session_charts.h"
@@ -18,16 +19,17 @@ std::string head(const RunRecord& session) {
   const Bytes device_bytes = session.budget(Tier::kDevice);
   const Bytes written_bytes =
       session.moved(Tier::kDevice, Tier::kStorage) + session.moved(Tier::kHost, Tier::kStorage);
-  const double ratio = static_cast<double>(session.peak_bytes) /
+  const double ratio = static_cast<double>(session.memory.peak_bytes) /
                        static_cast<double>(std::max(device_bytes, Bytes{1}));
   return fmt::format(
       "<p class=\"head\">The policy <b>{}</b> ran this program with <b>{}</b> of device memory. "
       "Its large allocations peaked at <b>{}</b>, {}. It ran for <b>{}</b>, of which <b>{}</b> "
       "({}) were stalled. {}</p>\n",
-      escape_html(session.policy), format_bytes(device_bytes), format_bytes(session.peak_bytes),
+      escape_html(session.policy), format_bytes(device_bytes),
+      format_bytes(session.memory.peak_bytes),
       ratio > 1 ? fmt::format("{:.2f} times as much", ratio) : "which fits",
-      seconds_text(session.elapsed_s), seconds_text(session.stalled_s),
-      percent_text(session.stalled_s, session.elapsed_s),
+      seconds_text(session.times.elapsed_s), seconds_text(session.times.stalled_s),
+      percent_text(session.times.stalled_s, session.times.elapsed_s),
       written_bytes == 0
           ? "Nothing was written to storage."
           : fmt::format("<b>{}</b> were written to storage.", format_bytes(written_bytes)));
@@ -121,7 +123,7 @@ std::string numbers(const RunRecord& session) {
     html += fmt::format("<div><b>{}</b><span>{}</span></div>\n", value, what);
   };
   for_each_field<RunRecord>([&](const auto& field) {
-    const auto& value = session.*field.member;
+    const auto& value = field.of(session);
     using Value = std::decay_t<decltype(value)>;
     if constexpr (std::is_same_v<Value, MovedBytes>) {
       for (const Route& route : kRoutes) {

@@ -12,6 +12,7 @@
 
 #include "plot/figure.h"
 #include "plot/svg.h"
+#include "runtime/record/run_fields.h"
 #include "runtime/report/report_html.h"
 #include "runtime/report/report_timeline.h"
 

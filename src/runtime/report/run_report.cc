@@ -14,9 +14,9 @@ std::string contents(const std::vector<RunRecord>& sessions) {
       "<p>{} processes made large allocations, each within budgets of its own:</p>\n<ul>\n",
       sessions.size());
   for (const RunRecord& session : sessions) {
-    html +=
-        fmt::format("<li><a href=\"#session-{0}\">Process {0}</a>, peak {1}, {2}</li>\n",
-                    session.pid, format_bytes(session.peak_bytes), seconds_text(session.elapsed_s));
+    html += fmt::format("<li><a href=\"#session-{0}\">Process {0}</a>, peak {1}, {2}</li>\n",
+                        session.pid, format_bytes(session.memory.peak_bytes),
+                        seconds_text(session.times.elapsed_s));
   }
   return html + "</ul>\n";
 }

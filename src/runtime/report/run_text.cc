@@ -47,22 +47,22 @@ std::string modules_text(const std::vector<RunWait>& modules) {
 // What the budget does not hold for.
 std::string past_budget_text(const RunRecord& record) {
   std::string text;
-  for (const RunPastBudget& one : record.past_budget) {
+  for (const RunPastBudget& one : record.device.past_budget) {
     text += fmt::format("{}{} by {}{}", text.empty() ? "" : ", ", format_bytes(one.peak_bytes),
                         one.call, one.library.empty() ? "" : " (" + one.library + ")");
   }
   if (!text.empty()) {
     text = fmt::format("  past limit {} of device memory at the highest: {}\n",
-                       format_bytes(record.past_budget_peak_bytes), text);
+                       format_bytes(record.device.past_budget_peak_bytes), text);
   }
-  if (record.device_in_use_peak_bytes > 0) {
+  if (record.device.in_use_peak_bytes > 0) {
     text += fmt::format("  device     {} in use by this process at the highest, its driver says\n",
-                        format_bytes(record.device_in_use_peak_bytes));
-  } else if (record.device_growth_peak_bytes > 0) {
+                        format_bytes(record.device.in_use_peak_bytes));
+  } else if (record.device.growth_peak_bytes > 0) {
     text += fmt::format(
         "  device     {} more in use than at the start at the highest, its driver says, by all "
         "processes\n",
-        format_bytes(record.device_growth_peak_bytes));
+        format_bytes(record.device.growth_peak_bytes));
   }
   return text;
 }
@@ -83,9 +83,10 @@ Bytes needed_bytes(Bytes budget_bytes, Bytes alive_bytes) {
 // Nothing went anywhere, and nothing was given up to be made again: all had a place at once.
 bool moved_nothing(const RunRecord& record) {
   const auto is_nothing = [](const TierBytes& to) { return to == TierBytes{}; };
-  return std::all_of(record.moved_bytes.begin(), record.moved_bytes.end(), is_nothing) &&
-         record.evictions == 0 && record.given_up_bytes == 0 && record.host_mapped_bytes == 0 &&
-         record.peak_bytes > 0 && record.peak_bytes <= record.budget(Tier::kDevice);
+  return std::all_of(record.moves.bytes.begin(), record.moves.bytes.end(), is_nothing) &&
+         record.moves.evictions == 0 && record.moves.given_up_bytes == 0 &&
+         record.moves.host_mapped_bytes == 0 && record.memory.peak_bytes > 0 &&
+         record.memory.peak_bytes <= record.budget(Tier::kDevice);
 }
 
 // The first use of memory is waited for: on a GPU until it is mapped, on the host until it is
@@ -93,22 +94,23 @@ bool moved_nothing(const RunRecord& record) {
 std::string fits_text(const RunRecord& record) {
   constexpr double kNothing = 0.005;   // of the time
   constexpr double kNothingS = 0.005;  // which would be printed as none
-  const bool free = record.stalled_s <= std::max(kNothing * record.elapsed_s, kNothingS);
+  const bool free =
+      record.times.stalled_s <= std::max(kNothing * record.times.elapsed_s, kNothingS);
   const auto time = [](double seconds) {
     return format_time(std::llround(seconds * static_cast<double>(kNsPerS)));
   };
   return fmt::format(
       "everything fit: {} of {} of device memory at the highest, nothing moved, {}\n",
-      format_bytes(record.peak_bytes), format_bytes(record.budget(Tier::kDevice)),
+      format_bytes(record.memory.peak_bytes), format_bytes(record.budget(Tier::kDevice)),
       free ? "the run cost nothing"
            : fmt::format("making memory ready for its first use took {} of {}",
-                         time(record.stalled_s), time(record.elapsed_s)));
+                         time(record.times.stalled_s), time(record.times.elapsed_s)));
 }
 
 std::string refused_text(const RunRecord& record) {
-  return fmt::format("{} {} refused, the largest of {}", record.refused_allocations,
-                     record.refused_allocations == 1 ? "allocation was" : "allocations were",
-                     format_bytes(record.refused_largest_bytes));
+  return fmt::format("{} {} refused, the largest of {}", record.memory.refused_allocations,
+                     record.memory.refused_allocations == 1 ? "allocation was" : "allocations were",
+                     format_bytes(record.memory.refused_largest_bytes));
 }
 
 // What the tiers may hold at most.
@@ -129,17 +131,17 @@ std::string limits_text(const RunRecord& record) {
 std::string ran_out_text(const RunRecord& record) {
   return fmt::format(
       "memory ran out: {}; the program had {} at the highest; the limits are {}; nothing moved\n",
-      refused_text(record), format_bytes(record.peak_bytes), limits_text(record));
+      refused_text(record), format_bytes(record.memory.peak_bytes), limits_text(record));
 }
 
 std::string enough_text(const RunRecord& record) {
-  if (record.fits_in_bytes == 0 || record.refused_allocations > 0) {
+  if (record.memory.fits_in_bytes == 0 || record.memory.refused_allocations > 0) {
     return {};
   }
   const Bytes there_bytes = record.start ? record.start->memory_bytes : 0;
-  const bool too_much = there_bytes > 0 && record.fits_in_bytes > there_bytes;
+  const bool too_much = there_bytes > 0 && record.memory.fits_in_bytes > there_bytes;
   return fmt::format("  enough     with {} of device memory nothing would have moved{}\n",
-                     exact_size(record.fits_in_bytes),
+                     exact_size(record.memory.fits_in_bytes),
                      too_much ? fmt::format(": there are {}", format_bytes(there_bytes)) : "");
 }
 
@@ -147,76 +149,77 @@ std::string enough_text(const RunRecord& record) {
 
 std::string summary_text(const RunRecord& record, std::string_view whose) {
   std::string text = fmt::format("spillway: {}", whose);
-  if (record.policy.empty() && record.past_budget_peak_bytes > 0) {
+  if (record.policy.empty() && record.device.past_budget_peak_bytes > 0) {
     return text + "none of the program's device memory was within the budget\n" +
            past_budget_text(record);
   }
   if (moved_nothing(record)) {
-    return text + (record.refused_allocations > 0 ? ran_out_text(record) : fits_text(record)) +
-           (record.past_budget.empty() ? "" : past_budget_text(record));
+    return text +
+           (record.memory.refused_allocations > 0 ? ran_out_text(record) : fits_text(record)) +
+           (record.device.past_budget.empty() ? "" : past_budget_text(record));
   }
   const auto moved = [&](Tier from, Tier to) { return format_bytes(record.moved(from, to)); };
-  text +=
-      fmt::format("{} for {:.1f} s, stalled {:.2f} s ({:.1f} %)\n", record.policy, record.elapsed_s,
-                  record.stalled_s, 100 * record.stalled_s / std::max(record.elapsed_s, 1e-9));
+  text += fmt::format("{} for {:.1f} s, stalled {:.2f} s ({:.1f} %)\n", record.policy,
+                      record.times.elapsed_s, record.times.stalled_s,
+                      100 * record.times.stalled_s / std::max(record.times.elapsed_s, 1e-9));
   text += fmt::format("  peak       {} in use at once; the limits are {}\n",
-                      format_bytes(record.peak_bytes), limits_text(record));
-  if (record.refused_allocations > 0) {
+                      format_bytes(record.memory.peak_bytes), limits_text(record));
+  if (record.memory.refused_allocations > 0) {
     text += fmt::format("  ran out    {}\n", refused_text(record));
   }
-  text += fmt::format("  faults     {} on missing blocks, {} on first writes\n", record.page_faults,
-                      record.write_faults);
+  text += fmt::format("  faults     {} on missing blocks, {} on first writes\n",
+                      record.work.page_faults, record.work.write_faults);
   text += fmt::format("  prefetches {} blocks: {} used, {} came too late, {} left again unused\n",
-                      record.prefetched_blocks, record.prefetches_used, record.prefetches_late,
-                      record.prefetches_wasted);
+                      record.prefetches.blocks, record.prefetches.used, record.prefetches.late,
+                      record.prefetches.wasted);
   text += fmt::format("  moved      {} in from host, {} out; {} in from storage, {} out\n",
                       moved(Tier::kHost, Tier::kDevice), moved(Tier::kDevice, Tier::kHost),
                       moved(Tier::kStorage, Tier::kDevice), moved(Tier::kDevice, Tier::kStorage));
-  text +=
-      fmt::format("  not moved  {} that were dead\n", format_bytes(record.saved_by_discard_bytes));
-  if (record.given_up_bytes > 0) {
+  text += fmt::format("  not moved  {} that were dead\n",
+                      format_bytes(record.moves.saved_by_discard_bytes));
+  if (record.moves.given_up_bytes > 0) {
     text += fmt::format("  dropped    {}, to be recomputed when needed\n",
-                        format_bytes(record.given_up_bytes));
+                        format_bytes(record.moves.given_up_bytes));
   }
-  if (record.host_mapped_bytes > 0) {
+  if (record.moves.host_mapped_bytes > 0) {
     text += fmt::format("  in place   {} used in host memory, over the link\n",
-                        format_bytes(record.host_mapped_bytes));
+                        format_bytes(record.moves.host_mapped_bytes));
   }
   text += past_budget_text(record);
   text += modules_text(record.waits_by_module);
   const double times = times_moved(
       record.moved(Tier::kHost, Tier::kDevice) + record.moved(Tier::kStorage, Tier::kDevice),
-      record.peak_bytes);
+      record.memory.peak_bytes);
   if (times > kThrashes) {
     text += fmt::format(
         "  too little all that was alive was moved in {:.0f} times: give it at least {} of device "
         "memory\n",
-        times, format_bytes(needed_bytes(record.budget(Tier::kDevice), record.peak_bytes)));
+        times, format_bytes(needed_bytes(record.budget(Tier::kDevice), record.memory.peak_bytes)));
   }
   return text + (record.plan ? plan_text(*record.plan) : "") + enough_text(record);
 }
 
 std::string live_line(const RunRecord& live, std::size_t columns) {
   std::string line;
-  const auto& moved = live.moved_bytes;
+  const auto& moved = live.moves.bytes;
   if (times_moved(moved[index_of(Tier::kHost)][index_of(Tier::kDevice)] +
                       moved[index_of(Tier::kStorage)][index_of(Tier::kDevice)],
-                  live.live_bytes) > kThrashes) {
+                  live.memory.live_bytes) > kThrashes) {
     // First, as what is too long for the terminal is left out.
-    line += fmt::format(
-        "needs at least {}  ",
-        format_bytes(needed_bytes(live.budget_bytes[index_of(Tier::kDevice)], live.live_bytes)));
+    line += fmt::format("needs at least {}  ",
+                        format_bytes(needed_bytes(live.memory.budget_bytes[index_of(Tier::kDevice)],
+                                                  live.memory.live_bytes)));
   }
   for (const Tier tier : {Tier::kDevice, Tier::kHost, Tier::kStorage}) {
-    const Bytes budget_bytes = live.budget_bytes[index_of(tier)];
-    const Bytes used_bytes = live.used_bytes[index_of(tier)];
+    const Bytes budget_bytes = live.memory.budget_bytes[index_of(tier)];
+    const Bytes used_bytes = live.memory.used_bytes[index_of(tier)];
     if (budget_bytes > 0) {
       line += fmt::format("{} [{}] {}  ", name_of(tier),
                           bar(static_cast<double>(used_bytes) / static_cast<double>(budget_bytes)),
                           format_bytes(used_bytes));
     }
   }
-  line += fmt::format("faults {}  stalled {:.1f} s", live.page_faults, live.stalled_s);
+  line += fmt::format("faults {}  stalled {:.1f} s", live.work.page_faults, live.times.stalled_s);
   return line.substr(0, columns > 1 ? columns - 1 : 0);
 }
 

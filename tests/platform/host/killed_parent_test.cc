@@ -40,14 +40,14 @@ class KilledParentTest : public HostPlatformTest {
     const auto words = allocate(48 * kMiB);
     fill(words, 1, 1);
     killed_by_sending = true;
-    platform_->before_fork();
+    platform_->process().before_fork();
     if (::fork() == 0) {
       const pid_t own = ::getpid();
       [[maybe_unused]] const ssize_t said = ::write(says, &own, sizeof(own));
-      platform_->in_child();
+      platform_->process().in_child();
       ::_exit(static_cast<int>(mismatches(words, 1, 1)));
     }
-    platform_->after_fork();
+    platform_->process().after_fork();
     ::close(says);
     while (true) {
       ::pause();

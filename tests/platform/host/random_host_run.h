@@ -211,12 +211,12 @@ class RandomHostRun {
   void make_child() {
     constexpr std::size_t kChildrenMost = 2;
     await_children(kChildrenMost);
-    platform_.before_fork();
+    platform_.process().before_fork();
     const pid_t child = ::fork();
     if (child == 0) {
       ::_exit(agrees() ? 0 : 1);
     }
-    platform_.after_fork();
+    platform_.process().after_fork();
     children_.push_back(child);
     ++children_made_;
   }

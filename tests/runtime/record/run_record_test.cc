@@ -17,6 +17,7 @@
 #include <string>
 #include <type_traits>
 
+#include "runtime/record/run_fields.h"
 #include "runtime/record/run_records.h"
 #include "runtime/record/run_samples.h"
 #include "runtime/report/run_text.h"
@@ -38,7 +39,7 @@ class Numbered {
   template <typename Record>
   Record make() {
     Record record;
-    for_each_field<Record>([&](const auto& field) { set(record.*field.member); });
+    for_each_field<Record>([&](const auto& field) { set(field.of(record)); });
     return record;
   }
 
@@ -80,8 +81,8 @@ TEST(RunRecord, IsReadAsItWasWritten) {
   const std::optional<RunRecord> read = parse_run_record(text);
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(to_json(*read), text);
-  EXPECT_EQ(read->prefetches_late, numbered().prefetches_late);
-  EXPECT_EQ(read->moved_bytes, numbered().moved_bytes);
+  EXPECT_EQ(read->prefetches.late, numbered().prefetches.late);
+  EXPECT_EQ(read->moves.bytes, numbered().moves.bytes);
   EXPECT_EQ(read->plan->estimated_ns, numbered().plan->estimated_ns);
   ASSERT_EQ(read->timeline.size(), 2U);
   EXPECT_EQ(read->timeline[1].stalled_s, numbered().timeline[1].stalled_s);
@@ -101,8 +102,8 @@ TEST(RunRecord, IsCopiedAsFarAsItFits) {
 
 TEST(RunRecord, WritesWhatItsReadersAreUsedTo) {
   RunRecord record;
-  record.budget_bytes = {1, 2, 3};
-  record.moved_bytes[index_of(Tier::kHost)][index_of(Tier::kDevice)] = 7;
+  record.memory.budget_bytes = {1, 2, 3};
+  record.moves.bytes[index_of(Tier::kHost)][index_of(Tier::kDevice)] = 7;
   record.longest_waits = {{.name = "bad \xff name", .host_s = 0.5}};
   const json read = json::parse(to_json(record));
   EXPECT_EQ(read["version"], 1);
@@ -125,9 +126,9 @@ TEST(RunRecord, WhatIsNoneIsNotRead) {
       R"({"version": 1, "elapsed_s": "long", "page_faults": -3, "moved_bytes": [],
           "budget_bytes": {"host": 5}, "longest_waits": 7, "timeline": [1, null], "plan": []})");
   ASSERT_TRUE(odd.has_value());
-  EXPECT_EQ(odd->elapsed_s, 0);
-  EXPECT_EQ(odd->page_faults, 0U);
-  EXPECT_EQ(odd->budget_bytes, (TierBytes{0, 5, 0}));
+  EXPECT_EQ(odd->times.elapsed_s, 0);
+  EXPECT_EQ(odd->work.page_faults, 0U);
+  EXPECT_EQ(odd->memory.budget_bytes, (TierBytes{0, 5, 0}));
   EXPECT_EQ(odd->timeline.size(), 2U);
   EXPECT_EQ(odd->plan, std::nullopt);
 }
@@ -239,11 +240,11 @@ TEST(RunSamples, AreThinnedOutEvenly) {
 TEST(RunText, SumsARunUp) {
   RunRecord record;
   record.policy = "deepum";
-  record.elapsed_s = 8;
-  record.stalled_s = 2;
-  record.peak_bytes = 3 * kGiB;
-  record.budget_bytes = {kGiB, 2 * kGiB, 0};
-  record.moved_bytes[index_of(Tier::kDevice)][index_of(Tier::kHost)] = 5 * kMiB;
+  record.times.elapsed_s = 8;
+  record.times.stalled_s = 2;
+  record.memory.peak_bytes = 3 * kGiB;
+  record.memory.budget_bytes = {kGiB, 2 * kGiB, 0};
+  record.moves.bytes[index_of(Tier::kDevice)][index_of(Tier::kHost)] = 5 * kMiB;
   EXPECT_THAT(summary_text(record),
               AllOf(StartsWith("spillway: deepum for 8.0 s, stalled 2.00 s (25.0 %)\n"),
                     HasSubstr("peak       3 GiB in use at once; the limits are 1 GiB of device "
@@ -282,27 +283,27 @@ TEST(RunRecordStart, ComesBackAsItWasWritten) {
 TEST(RunText, WhereNothingMovedALineSaysWhatItCost) {
   RunRecord record;
   record.policy = "lookahead";
-  record.elapsed_s = 10;
-  record.stalled_s = 0.04;
-  record.peak_bytes = 3 * kGiB;
-  record.budget_bytes = {4 * kGiB, 2 * kGiB, 0};
+  record.times.elapsed_s = 10;
+  record.times.stalled_s = 0.04;
+  record.memory.peak_bytes = 3 * kGiB;
+  record.memory.budget_bytes = {4 * kGiB, 2 * kGiB, 0};
   EXPECT_EQ(summary_text(record),
             "spillway: everything fit: 3 GiB of 4 GiB of device memory at the highest, nothing "
             "moved, the run cost nothing\n");
-  record.elapsed_s = 0.01;
-  record.stalled_s = 0.004;
+  record.times.elapsed_s = 0.01;
+  record.times.stalled_s = 0.004;
   EXPECT_THAT(summary_text(record), HasSubstr("the run cost nothing\n"));
-  record.elapsed_s = 10;
-  record.stalled_s = 0.5;
+  record.times.elapsed_s = 10;
+  record.times.stalled_s = 0.5;
   EXPECT_THAT(
       summary_text(record),
       HasSubstr("nothing moved, making memory ready for its first use took 500 ms of 10 s\n"));
-  record.elapsed_s = 0.009;  // a short run lasts, too
-  record.stalled_s = 0.007;
+  record.times.elapsed_s = 0.009;  // a short run lasts, too
+  record.times.stalled_s = 0.007;
   EXPECT_THAT(summary_text(record), HasSubstr("first use took 7 ms of 9 ms"));
   EXPECT_THAT(summary_text(record, "process 17: "),
               StartsWith("spillway: process 17: everything fit: "));
-  record.past_budget = {{.call = "cuMemCreate", .library = "", .peak_bytes = kGiB}};
+  record.device.past_budget = {{.call = "cuMemCreate", .library = "", .peak_bytes = kGiB}};
   EXPECT_THAT(summary_text(record), HasSubstr("  past limit "));
 }
 
@@ -310,12 +311,12 @@ TEST(RunText, WhereNothingMovedALineSaysWhatItCost) {
 TEST(RunText, WhereMemoryRanOutNothingIsSaidToFitOrToBeEnough) {
   RunRecord record;
   record.policy = "lookahead";
-  record.elapsed_s = 10;
-  record.peak_bytes = 3 * kGiB;
-  record.fits_in_bytes = 4 * kGiB;
-  record.budget_bytes = {4 * kGiB, 2 * kGiB, 0};
-  record.refused_allocations = 1;
-  record.refused_largest_bytes = 40 * kGiB;
+  record.times.elapsed_s = 10;
+  record.memory.peak_bytes = 3 * kGiB;
+  record.memory.fits_in_bytes = 4 * kGiB;
+  record.memory.budget_bytes = {4 * kGiB, 2 * kGiB, 0};
+  record.memory.refused_allocations = 1;
+  record.memory.refused_largest_bytes = 40 * kGiB;
   const std::optional<RunRecord> read = parse_run_record(to_json(record));
   ASSERT_TRUE(read);
   EXPECT_EQ(
@@ -323,8 +324,8 @@ TEST(RunText, WhereMemoryRanOutNothingIsSaidToFitOrToBeEnough) {
       "spillway: memory ran out: 1 allocation was refused, the largest of 40 GiB; the program had "
       "3 GiB at the highest; the limits are 4 GiB of device memory, 2 GiB of host memory, no "
       "storage; nothing moved\n");
-  record.evictions = 1;
-  record.refused_allocations = 2;
+  record.moves.evictions = 1;
+  record.memory.refused_allocations = 2;
   EXPECT_THAT(summary_text(record),
               AllOf(HasSubstr("  ran out    2 allocations were refused, the largest of 40 GiB\n"),
                     Not(HasSubstr("enough"))));
@@ -333,20 +334,20 @@ TEST(RunText, WhereMemoryRanOutNothingIsSaidToFitOrToBeEnough) {
 TEST(RunText, WhereSomethingMovedALineSaysWithWhatNothingWould) {
   RunRecord record;
   record.policy = "lookahead";
-  record.peak_bytes = 3 * kGiB;
-  record.fits_in_bytes = 27 * kGiB / 2;
-  record.budget_bytes = {4 * kGiB, 2 * kGiB, 0};
+  record.memory.peak_bytes = 3 * kGiB;
+  record.memory.fits_in_bytes = 27 * kGiB / 2;
+  record.memory.budget_bytes = {4 * kGiB, 2 * kGiB, 0};
   const std::string line = "  enough     with 13.5 GiB of device memory nothing would have moved";
-  for (const auto change :
-       {+[](RunRecord& it) { it.moved_bytes[0][1] = 1; }, +[](RunRecord& it) { it.evictions = 1; },
-        +[](RunRecord& it) { it.given_up_bytes = 1; },
-        +[](RunRecord& it) { it.host_mapped_bytes = 1; },
-        +[](RunRecord& it) { it.peak_bytes = 5 * kGiB; }}) {
+  for (const auto change : {+[](RunRecord& it) { it.moves.bytes[0][1] = 1; },
+                            +[](RunRecord& it) { it.moves.evictions = 1; },
+                            +[](RunRecord& it) { it.moves.given_up_bytes = 1; },
+                            +[](RunRecord& it) { it.moves.host_mapped_bytes = 1; },
+                            +[](RunRecord& it) { it.memory.peak_bytes = 5 * kGiB; }}) {
     RunRecord moved = record;
     change(moved);
     EXPECT_THAT(summary_text(moved), AllOf(HasSubstr(line + "\n"), Not(HasSubstr("fit:"))));
   }
-  record.evictions = 1;
+  record.moves.evictions = 1;
   record.start.emplace();
   record.start->memory_bytes = 8 * kGiB;
   EXPECT_THAT(summary_text(record), HasSubstr(line + ": there are 8 GiB\n"));
@@ -354,7 +355,7 @@ TEST(RunText, WhereSomethingMovedALineSaysWithWhatNothingWould) {
 
 TEST(RunText, TheSummarySaysWhichModulesWaitedLongest) {
   RunRecord record;
-  record.evictions = 1;
+  record.moves.evictions = 1;
   EXPECT_THAT(summary_text(record), Not(HasSubstr("waited")));
   for (const char* const name : {"h.*.mlp", "h.*.attn (backward)", "optimizer", "head"}) {
     record.waits_by_module.push_back({.name = name, .wait_s = 1.25});
@@ -367,12 +368,12 @@ TEST(RunText, TheSummarySaysWhichModulesWaitedLongest) {
 TEST(RunText, TheSummarySaysWhatWentPastTheBudget) {
   RunRecord record;
   record.policy = "lookahead";
-  record.evictions = 1;
+  record.moves.evictions = 1;
   EXPECT_THAT(summary_text(record), Not(HasSubstr("past it")));
-  record.past_budget_peak_bytes = 3 * kGiB;
-  record.past_budget = {{.call = "cuMemCreate", .library = "jaxlib", .peak_bytes = 2 * kGiB},
-                        {.call = "cuArrayCreate", .library = "", .peak_bytes = kGiB}};
-  record.device_in_use_peak_bytes = 5 * kGiB;
+  record.device.past_budget_peak_bytes = 3 * kGiB;
+  record.device.past_budget = {{.call = "cuMemCreate", .library = "jaxlib", .peak_bytes = 2 * kGiB},
+                               {.call = "cuArrayCreate", .library = "", .peak_bytes = kGiB}};
+  record.device.in_use_peak_bytes = 5 * kGiB;
   const std::string past =
       "  past limit 3 GiB of device memory at the highest: 2 GiB by cuMemCreate (jaxlib), 1 GiB by "
       "cuArrayCreate\n"
@@ -388,17 +389,17 @@ TEST(RunText, TheSummarySaysWhatWentPastTheBudget) {
 
 TEST(RunText, ShowsHowFullTiersAre) {
   RunRecord live;
-  live.budget_bytes = {kGiB, kGiB, 0};
-  live.used_bytes = {kGiB / 2, 2 * kGiB, 0};
-  live.page_faults = 12;
-  live.stalled_s = 3.14;
+  live.memory.budget_bytes = {kGiB, kGiB, 0};
+  live.memory.used_bytes = {kGiB / 2, 2 * kGiB, 0};
+  live.work.page_faults = 12;
+  live.times.stalled_s = 3.14;
   const std::string line = live_line(live, 200);
   EXPECT_EQ(line, "device [#####-----] 512 MiB  host [##########] 2 GiB  faults 12  stalled 3.1 s");
   EXPECT_EQ(live_line(live, 20), line.substr(0, 19));
   EXPECT_EQ(live_line(live, 0), "");
   // All that is alive has come back fifty times: that is said first.
-  live.live_bytes = 600 * kMiB;
-  live.moved_bytes[index_of(Tier::kHost)][index_of(Tier::kDevice)] = 30'000 * kMiB;
+  live.memory.live_bytes = 600 * kMiB;
+  live.moves.bytes[index_of(Tier::kHost)][index_of(Tier::kDevice)] = 30'000 * kMiB;
   EXPECT_EQ(live_line(live, 200), "needs at least 600 MiB  " + line);
 }
 

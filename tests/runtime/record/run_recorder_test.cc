@@ -120,11 +120,11 @@ TEST_F(RunRecorderTest, NothingOlderIsShownBehindTheEnd) {
       ::usleep(1000);
     }
     use_all(3);
-    end_s = recorder.finish("").elapsed_s;
+    end_s = recorder.finish("").times.elapsed_s;
     held = false;
   }
   ASSERT_TRUE(shown());
-  EXPECT_GE(shown()->elapsed_s, end_s);
+  EXPECT_GE(shown()->times.elapsed_s, end_s);
 }
 
 TEST_F(RunRecorderTest, RecordsWhatHappened) {
@@ -138,17 +138,17 @@ TEST_F(RunRecorderTest, RecordsWhatHappened) {
   EXPECT_EQ(record.command, "./program --with options");
   EXPECT_EQ(record.pid, static_cast<std::uint64_t>(::getpid()));
   EXPECT_EQ(record.policy, "base_uvm");
-  EXPECT_EQ(record.budget_bytes, (TierBytes{32 * kMiB, 256 * kMiB, 0}));
-  EXPECT_EQ(record.peak_bytes, kArrays * kArrayBytes);
-  EXPECT_EQ(record.launches, 2 * kArrays);
-  EXPECT_GT(record.page_faults, 0U);
+  EXPECT_EQ(record.memory.budget_bytes, (TierBytes{32 * kMiB, 256 * kMiB, 0}));
+  EXPECT_EQ(record.memory.peak_bytes, kArrays * kArrayBytes);
+  EXPECT_EQ(record.work.launches, 2 * kArrays);
+  EXPECT_GT(record.work.page_faults, 0U);
   EXPECT_GE(record.moved(Tier::kDevice, Tier::kHost), kArrays * kArrayBytes - 32 * kMiB);
   EXPECT_GT(record.moved(Tier::kHost, Tier::kDevice), 0U);
   EXPECT_EQ(record.moved(Tier::kDevice, Tier::kStorage), 0U);
-  EXPECT_GT(record.stalled_s, 0);
-  EXPECT_LE(record.stalled_s, record.elapsed_s);
+  EXPECT_GT(record.times.stalled_s, 0);
+  EXPECT_LE(record.times.stalled_s, record.times.elapsed_s);
   EXPECT_EQ(record.plan, std::nullopt) << "base_uvm does not plan";
-  EXPECT_EQ(space_->platform().stats().page_faults, record.page_faults);
+  EXPECT_EQ(space_->platform().stats().page_faults, record.work.page_faults);
 }
 
 TEST_F(RunRecorderTest, NamesTheLaunchesThatWaitedLongest) {
@@ -182,10 +182,10 @@ TEST_F(RunRecorderTest, ItsTimelineReachesTheEnd) {
     EXPECT_THAT(record.timeline[i - 1].stalled_s, Le(record.timeline[i].stalled_s));
   }
   const RunSample& last = record.timeline.back();
-  EXPECT_EQ(last.at_s, record.elapsed_s);
-  EXPECT_EQ(last.page_faults, record.page_faults);
-  EXPECT_EQ(last.moved_bytes, record.moved_bytes);
-  EXPECT_EQ(last.used_bytes, record.used_bytes);
+  EXPECT_EQ(last.at_s, record.times.elapsed_s);
+  EXPECT_EQ(last.page_faults, record.work.page_faults);
+  EXPECT_EQ(last.moved_bytes, record.moves.bytes);
+  EXPECT_EQ(last.used_bytes, record.memory.used_bytes);
   EXPECT_EQ(last.live_bytes, kArrays * kArrayBytes);
 }
 
@@ -193,12 +193,12 @@ TEST_F(RunRecorderTest, ShowsHowThingsStandUntilItEnds) {
   {
     const RunRecorder recorder(*space_, live_file_);
     EXPECT_TRUE(shows([](const RunRecord& live) {
-      return live.budget_bytes == TierBytes{32 * kMiB, 256 * kMiB, 0} && live.page_faults == 0 &&
-             live.live_bytes == kArrays * kArrayBytes;
+      return live.memory.budget_bytes == TierBytes{32 * kMiB, 256 * kMiB, 0} &&
+             live.work.page_faults == 0 && live.memory.live_bytes == kArrays * kArrayBytes;
     }));
     touch_all();
     EXPECT_TRUE(shows([](const RunRecord& live) {
-      return live.page_faults > 0 && live.used_bytes[index_of(Tier::kHost)] > 0;
+      return live.work.page_faults > 0 && live.memory.used_bytes[index_of(Tier::kHost)] > 0;
     }));
   }
   std::filesystem::remove(live_file_);
@@ -211,22 +211,22 @@ TEST_F(RunRecorderTest, WhatItShowsIsTheRecordSoFar) {
   use_all(3);
   space_->platform().wait_until_idle();
   const RunRecord before = recorder.so_far();
-  EXPECT_EQ(before.launches, kArrays);
-  EXPECT_TRUE(shows([](const RunRecord& live) { return live.launches == kArrays; }));
+  EXPECT_EQ(before.work.launches, kArrays);
+  EXPECT_TRUE(shows([](const RunRecord& live) { return live.work.launches == kArrays; }));
   use_all(3);
   space_->platform().wait_until_idle();
   const RunRecord record = recorder.finish("");
   const std::optional<RunRecord> live = shown();
   ASSERT_TRUE(live.has_value());
-  EXPECT_EQ(live->launches, 2 * kArrays) << "the last of it is the end";
-  EXPECT_EQ(live->moved_bytes, record.moved_bytes);
+  EXPECT_EQ(live->work.launches, 2 * kArrays) << "the last of it is the end";
+  EXPECT_EQ(live->moves.bytes, record.moves.bytes);
   EXPECT_EQ(live->pid, static_cast<std::uint64_t>(::getpid()));
 }
 
 TEST_F(RunRecorderTest, APlaceThatCannotBeWrittenHarmsNothing) {
   RunRecorder recorder(*space_, "/no/such/folder/live");
   touch_all();
-  EXPECT_GT(recorder.finish("").page_faults, 0U);
+  EXPECT_GT(recorder.finish("").work.page_faults, 0U);
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include <string>
 #include <type_traits>
 
+#include "runtime/record/run_fields.h"
+
 namespace spillway {
 namespace {
 
@@ -20,9 +22,9 @@ RunRecord record_of(std::uint64_t pid) {
   RunRecord record;
   record.pid = pid;
   record.policy = "deepum";
-  record.budget_bytes = {1, 2, 3};
-  record.stalled_s = 1.5;
-  record.moved_bytes[index_of(Tier::kHost)][index_of(Tier::kDevice)] = 7;
+  record.memory.budget_bytes = {1, 2, 3};
+  record.times.stalled_s = 1.5;
+  record.moves.bytes[index_of(Tier::kHost)][index_of(Tier::kDevice)] = 7;
   return record;
 }
 
@@ -70,7 +72,7 @@ TEST(RunMetrics, NoNumberOfTheRecordIsLeftOut) {
   std::uint64_t next = 1'000'000;
   std::vector<std::uint64_t> values;
   for_each_field<RunRecord>([&](const auto& field) {
-    auto& value = record.*field.member;
+    auto& value = field.of(record);
     using Value = std::remove_reference_t<decltype(value)>;
     const auto note = [&](auto& number) {
       number = static_cast<std::remove_reference_t<decltype(number)>>(++next);

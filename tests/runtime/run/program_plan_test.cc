@@ -35,8 +35,7 @@ class StillPlatform final : public ProgramPlatform {
   void begin_recording() override {}
   std::optional<RecordedIteration> end_recording() override { return std::nullopt; }
   void change_policy(const std::function<void()>&) override {}
-  void before_fork() override {}
-  void after_fork() override {}
+  [[nodiscard]] ProgramProcess& process() override { return nothing; }
   Status set_device_capacity(Bytes) override { return {}; }
   [[nodiscard]] ProgramStats stats() const override { return figures; }
   [[nodiscard]] std::vector<LaunchWaits> waits() const override { return {}; }
@@ -44,6 +43,7 @@ class StillPlatform final : public ProgramPlatform {
   void wait_until_idle() override {}
   [[nodiscard]] Status check_invariants() const override { return {}; }
 
+  ProgramProcess nothing;
   ProgramStats figures;
   std::array<Bytes, kTierCount> capacity{kGiB, 2 * kGiB, 4 * kGiB};
 };

@@ -134,8 +134,8 @@ void DeviceInUse::stop() {
 
 void DeviceInUse::add_to(RunRecord& record) {
   const MutexLock lock(mutex_);
-  record.device_in_use_peak_bytes = peak_bytes_;
-  record.device_growth_peak_bytes = growth_peak_bytes_;
+  record.device.in_use_peak_bytes = peak_bytes_;
+  record.device.growth_peak_bytes = growth_peak_bytes_;
 }
 
 }  // namespace spillway::cuda

@@ -76,14 +76,14 @@ class PastBudget {
   }
   void add_to(RunRecord& record) {
     const MutexLock lock(mutex_);
-    record.past_budget_peak_bytes = peak_bytes_;
+    record.device.past_budget_peak_bytes = peak_bytes_;
     for (const auto& [name, of] : calls_) {
       if (of.peak_bytes > 0) {
-        record.past_budget.push_back(
+        record.device.past_budget.push_back(
             {.call = name, .library = most_of(of), .peak_bytes = of.peak_bytes});
       }
     }
-    std::sort(record.past_budget.begin(), record.past_budget.end(),
+    std::sort(record.device.past_budget.begin(), record.device.past_budget.end(),
               [](const auto& a, const auto& b) { return a.peak_bytes > b.peak_bytes; });
   }
 

@@ -28,8 +28,9 @@ RecomputeSteps::RecomputeSteps(PlatformState& state, PlatformParts& parts)
 
 // Nobody misses fingerprints: without them less is given up.
 void RecomputeSteps::start() {
-  constexpr Bytes kFingerprintBytes = Bytes{Recomputing::kFingerprints} * Recomputing::kPlaces *
-                                      kFingerprintWords * sizeof(std::uint64_t);
+  constexpr Bytes kFingerprintBytes = Bytes{FingerprintPlaces::kFingerprints} *
+                                      FingerprintPlaces::kPlaces * kFingerprintWords *
+                                      sizeof(std::uint64_t);
   const Lock lock(state_);
   if (!state_.options.own_launches.fingerprint || !state_.governor.recomputes()) {
     return;
@@ -178,7 +179,7 @@ CuResult RecomputeSteps::put_fill(Putting& putting, std::uint32_t pattern) {
   return result;
 }
 
-CuResult RecomputeSteps::put_fingerprint(Putting& putting, Recomputing::Fingerprint which) {
+CuResult RecomputeSteps::put_fingerprint(Putting& putting, FingerprintPlaces::Fingerprint which) {
   CudaOperand made = putting.maker.kept.makes;
   made.mode = AccessMode::kRead;
   return put(putting, {&made, 1}, "fingerprint", hash_of("fingerprint", made.address, made.bytes),
@@ -201,10 +202,12 @@ CuResult RecomputeSteps::put_maker(Putting& putting) {
 // byte.
 CuResult RecomputeSteps::put_trial(Putting& putting) {
   constexpr std::uint32_t kPattern = 0x5bd1e995;
-  CuResult result = putting.maker.kept.whole ? put_fingerprint(putting, Recomputing::kBeforeTrial)
-                                             : CuResult::kSuccess;
-  for (const Recomputing::Fingerprint which : {Recomputing::kFirst, Recomputing::kSecond}) {
-    const std::uint32_t pattern = which == Recomputing::kFirst ? kPattern : ~kPattern;
+  CuResult result = putting.maker.kept.whole
+                        ? put_fingerprint(putting, FingerprintPlaces::kBeforeTrial)
+                        : CuResult::kSuccess;
+  for (const FingerprintPlaces::Fingerprint which :
+       {FingerprintPlaces::kFirst, FingerprintPlaces::kSecond}) {
+    const std::uint32_t pattern = which == FingerprintPlaces::kFirst ? kPattern : ~kPattern;
     result = result == CuResult::kSuccess ? put_fill(putting, pattern) : result;
     result = result == CuResult::kSuccess ? put_maker(putting) : result;
     result = result == CuResult::kSuccess ? put_fingerprint(putting, which) : result;
@@ -217,9 +220,9 @@ CuResult RecomputeSteps::put(Putting& putting) {
     case What::kTry:
       return put_trial(putting);
     case What::kMark:
-      return put_fingerprint(putting, Recomputing::kFirst);
+      return put_fingerprint(putting, FingerprintPlaces::kFirst);
     case What::kCompare:
-      return put_fingerprint(putting, Recomputing::kSecond);
+      return put_fingerprint(putting, FingerprintPlaces::kSecond);
     case What::kRemake:
       return put_maker(putting);
     case What::kWait:
@@ -248,8 +251,8 @@ void RecomputeSteps::carry_out(const Recomputing::Step& step, TimeNs& sign_ns) {
                   .stream = state_.launches.stream(step.stream).handle,
                   .overwritten = step.what == What::kRemake};
   if (step.what != What::kRemake) {
-    for (const Recomputing::Fingerprint which :
-         {Recomputing::kFirst, Recomputing::kSecond, Recomputing::kBeforeTrial}) {
+    for (const FingerprintPlaces::Fingerprint which :
+         {FingerprintPlaces::kFirst, FingerprintPlaces::kSecond, FingerprintPlaces::kBeforeTrial}) {
       putting.fingerprints.at(which) = fingerprints_ + state_.recomputing.words_of(step.id, which);
     }
   }

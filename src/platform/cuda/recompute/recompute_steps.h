@@ -15,6 +15,7 @@
 #include "platform/cuda/driver/driver.h"
 #include "platform/cuda/memory/extra_memory.h"
 #include "platform/cuda/platform_part.h"
+#include "platform/cuda/recompute/fingerprint_places.h"
 #include "platform/cuda/recompute/recomputing.h"
 
 namespace spillway::cuda {
@@ -63,7 +64,7 @@ class RecomputeSteps : public PlatformPart {
     Recomputing::Step step;
     Recomputing::Maker maker;
     CuStream stream = nullptr;
-    std::array<std::uint64_t*, Recomputing::kFingerprints> fingerprints{};  // where they go
+    std::array<std::uint64_t*, FingerprintPlaces::kFingerprints> fingerprints{};  // where they go
     bool overwritten = false;  // what was there is nowhere if it fails
     std::uint64_t number = 0;  // of its last launch
   };
@@ -74,7 +75,7 @@ class RecomputeSteps : public PlatformPart {
   CuResult put(Putting& putting, std::span<const CudaOperand> operands, std::string_view name,
                LaunchHash hash, const Call& call);
   CuResult put_fill(Putting& putting, std::uint32_t pattern);
-  CuResult put_fingerprint(Putting& putting, Recomputing::Fingerprint which);
+  CuResult put_fingerprint(Putting& putting, FingerprintPlaces::Fingerprint which);
   CuResult put_maker(Putting& putting);
   CuResult put_trial(Putting& putting);
   CuResult put(Putting& putting);

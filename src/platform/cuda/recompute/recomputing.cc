@@ -5,15 +5,12 @@
 #include <cassert>
 #include <utility>
 
-#include "platform/cuda/driver/own_launches.h"
-
 namespace spillway::cuda {
 namespace {
 
-bool is_of(const Recomputing::Source& source, const Access& access) {
-  return source.id == access.allocation &&
-         (access.to_bytes == 0 ||
-          (access.from_bytes < source.to_bytes && source.from_bytes < access.to_bytes));
+bool is_made_of(const Recomputing::Maker& maker, const Access& access) {
+  return std::any_of(maker.sources.begin(), maker.sources.end(),
+                     [&](const Recomputing::Source& source) { return source.is_of(access); });
 }
 
 bool names(std::span<const Access> accesses, AllocationId id) {
@@ -21,85 +18,26 @@ bool names(std::span<const Access> accesses, AllocationId id) {
                      [id](const Access& access) { return access.allocation == id; });
 }
 
+// What a stream is behind of when it asks, the kernel may read: what it reads was there before the
+// program let that stream use what it makes. But a kernel is one of its context's, and behind one
+// handle each thread has a stream of its own.
+StreamId stream_for(const DeviceLaunches& launches, const Recomputing::Maker& maker,
+                    StreamId asking) {
+  const bool fits = !maker.kept.on_its_stream &&
+                    launches.context_of(asking) == launches.context_of(maker.stream) &&
+                    !is_per_thread(launches.stream(asking).handle);
+  return fits ? asking : maker.stream;
+}
+
 }  // namespace
 
 // --- What is known ------------------------------------------------------------------------------
 
-bool Recomputing::has_ended(StreamId stream, std::uint64_t number) const {
-  return launches_.stream(stream).ended >= number;
-}
-
-// Whether what was put on a stream for it last has not ended.
-bool Recomputing::is_under_way(const Entry& entry) const {
-  return !has_ended(entry.stream, entry.number);
-}
-
-const Recomputing::Kind& Recomputing::kind_of(const Entry& entry) const {
-  static const Kind unknown;
-  const auto found = kinds_.find(entry.maker.kept.kind);
-  return found == kinds_.end() ? unknown : found->second;
-}
-
-// Programs whose shapes change all the time must not fill memory.
-Recomputing::Kind& Recomputing::learn(std::uint64_t kind) {
-  constexpr std::size_t kMost = 4096;
-  if (kinds_.size() >= kMost && !kinds_.contains(kind)) {
-    kinds_.clear();
-  }
-  return kinds_[kind];
-}
-
-// A kernel whose results are compared again and again and seldom given up, or only in vain, is left
-// alone, but for one in a while: what is worth it changes with the program.
-bool Recomputing::worth_it(const Kind& kind) const {
-  constexpr std::uint64_t kTries = 16;
-  constexpr std::uint64_t kTriesForUse = 8;
-  constexpr std::uint64_t kOnceIn = 64;
-  return kind.gone < kTries + kTriesForUse * kind.useful ||
-         kind.left_alone % kOnceIn == kOnceIn - 1;
-}
-
-// As long as trials are few beside what comes of them.
-bool Recomputing::may_try() const {
-  constexpr std::uint64_t kTrials = 256;
-  constexpr std::uint64_t kUsesForTrial = 4;
-  return tried_ < kTrials + given_up_ / kUsesForTrial;
-}
-
-bool Recomputing::are_same(std::uint32_t place, Fingerprint one, Fingerprint other) const {
-  const std::uint64_t* const first =
-      words_ + kFingerprintWords * (std::size_t{kFingerprints} * place);
-  const std::uint64_t* const words = first + kFingerprintWords * one;
-  return std::equal(words, words + kFingerprintWords, first + kFingerprintWords * other);
-}
-
-// What a stream is behind of when it asks, the kernel may read: what it reads was there before the
-// program let that stream use what it makes. But a kernel is one of its context's, and behind one
-// handle each thread has a stream of its own.
-StreamId Recomputing::stream_for(const Entry& entry, StreamId asking) const {
-  const bool fits = !entry.maker.kept.on_its_stream &&
-                    launches_.context_of(asking) == launches_.context_of(entry.maker.stream) &&
-                    !is_per_thread(launches_.stream(asking).handle);
-  return fits ? asking : entry.maker.stream;
-}
-
 // --- Memory -------------------------------------------------------------------------------------
 
 void Recomputing::born(AllocationId id) {
-  new_.resize(std::max(new_.size(), id + std::size_t{1}));
-  new_[id] = true;
-  end_exposure(id);
-}
-
-void Recomputing::expose(AllocationId id) {
-  exposed_.resize(std::max(exposed_.size(), id + std::size_t{1}));
-  exposed_[id] = true;
-}
-
-void Recomputing::end_exposure(AllocationId id) {
-  if (id < exposed_.size()) {
-    exposed_[id] = false;
-  }
+  new_.add(id);
+  exposed_.remove(id);
 }
 
 // Whoever gets the memory next is ordered behind the program's launches, and behind ours only on
@@ -107,26 +45,13 @@ void Recomputing::end_exposure(AllocationId id) {
 std::optional<Recomputing::Step> Recomputing::before_death(AllocationId id,
                                                            const Death& death) const {
   const auto in_the_way = [&](const Entry& entry) {
-    return entry.busy || (death.handed_on && has_writer(entry.state) && is_under_way(entry) &&
+    return entry.busy || (death.handed_on && entry.has_writer() && entry.is_under_way(launches_) &&
                           death.next_on != entry.stream);
   };
   if (const auto found = entries_.find(id); found != entries_.end() && in_the_way(found->second)) {
     return Step{.what = Step::What::kWait, .id = id};
   }
   return before_loss({.allocation = id}, std::nullopt, in_the_way);
-}
-
-// By what was to make something again that died first, on another stream than this. Who has the
-// memory next has its number, and asks when it writes.
-bool Recomputing::is_read_elsewhere(const Access& access, StreamId stream) const {
-  return std::any_of(readings_.begin(), readings_.end(), [&](const Reading& it) {
-    return is_of(it.source, access) && it.stream != stream && !has_ended(it.stream, it.number);
-  });
-}
-
-bool Recomputing::is_made_of(const Entry& entry, const Access& access) {
-  return std::any_of(entry.maker.sources.begin(), entry.maker.sources.end(),
-                     [&](const Source& source) { return is_of(source, access); });
 }
 
 // What is given up and made of this, is made again: on the stream that asks, or its own.
@@ -140,14 +65,15 @@ std::optional<Recomputing::Step> Recomputing::before_loss(const Access& access,
   }
   for (const AllocationId made : found->second) {
     const Entry& entry = entries_.at(made);
-    if (!is_made_of(entry, access)) {
+    if (!is_made_of(entry.maker, access)) {
       continue;
     }
     if (entry.state == State::kGivenUp && !entry.busy) {
-      return Step{.what = Step::What::kRemake,
-                  .id = made,
-                  .stream = asking ? stream_for(entry, *asking) : entry.maker.stream,
-                  .vain = true};
+      return Step{
+          .what = Step::What::kRemake,
+          .id = made,
+          .stream = asking ? stream_for(launches_, entry.maker, *asking) : entry.maker.stream,
+          .vain = true};
     }
     if (in_the_way(entry)) {
       return Step{.what = Step::What::kWait, .id = made};
@@ -157,12 +83,10 @@ std::optional<Recomputing::Step> Recomputing::before_loss(const Access& access,
 }
 
 void Recomputing::dies(AllocationId id) {
-  if (id < new_.size()) {
-    new_[id] = false;
-  }
+  new_.remove(id);
   lose(id);
   lose_made_of({.allocation = id});
-  end_exposure(id);
+  exposed_.remove(id);
 }
 
 std::optional<Recomputing::Step> Recomputing::before_divide(AllocationId id) const {
@@ -183,9 +107,7 @@ std::optional<Recomputing::Step> Recomputing::before_divide(AllocationId id) con
 
 // Who is about to issue the launch that makes it may have found it undivided.
 void Recomputing::divided(AllocationId id) {
-  if (id < new_.size()) {
-    new_[id] = false;
-  }
+  new_.remove(id);
   lose(id);
 }
 
@@ -199,9 +121,9 @@ void Recomputing::lose_made_of(const Access& access) {
   const std::vector<AllocationId> made = found->second;
   for (const AllocationId it : made) {
     const Entry& entry = entries_.at(it);
-    if (is_made_of(entry, access)) {
+    if (is_made_of(entry.maker, access)) {
       assert(entry.state != State::kGivenUp);
-      if (!has_writer(entry.state)) {
+      if (!entry.has_writer()) {
         lose(it);
       }
     }
@@ -220,19 +142,17 @@ void Recomputing::lose(AllocationId id) {
   }
   if (entry.state == State::kMarked || entry.state == State::kDoubted ||
       entry.state == State::kComparing || entry.state == State::kSure) {
-    ++learn(entry).gone;
+    ++kinds_.learn(entry.maker.kept.kind).gone;
   }
   if (entry.state == State::kTrying && entry.busy) {
-    learn(entry).writes = Kind::Writes::kUnknown;  // nobody will tell
+    kinds_.learn(entry.maker.kept.kind).writes = KernelKind::Writes::kUnknown;  // nobody will tell
   }
-  if (has_writer(entry.state) && !entry.busy && is_under_way(entry)) {
-    for (const Source& source : entry.maker.sources) {
-      readings_.push_back({.source = source, .stream = entry.stream, .number = entry.number});
-    }
+  if (entry.has_writer() && !entry.busy && entry.is_under_way(launches_)) {
+    reads_.add(entry.maker.sources, entry.stream, entry.number);
   }
   std::erase(doubted_, id);
   std::erase(ending_, id);
-  free_place(entry);
+  leave_place(entry);
   for (const Source& source : entry.maker.sources) {
     const auto of = makes_.find(source.id);
     if (of == makes_.end()) {
@@ -256,10 +176,12 @@ std::optional<Recomputing::Step> Recomputing::before_use(AllocationId id, const 
   }
   switch (entry.state) {
     case State::kGivenUp:
-      return Step{.what = Step::What::kRemake, .id = id, .stream = stream_for(entry, stream)};
+      return Step{.what = Step::What::kRemake,
+                  .id = id,
+                  .stream = stream_for(launches_, entry.maker, stream)};
     case State::kTrying:
     case State::kRemaking:
-      if (stream != entry.stream && is_under_way(entry)) {
+      if (stream != entry.stream && entry.is_under_way(launches_)) {
         return Step{.what = Step::What::kWait, .id = id};
       }
       return std::nullopt;
@@ -277,15 +199,16 @@ std::optional<Recomputing::Step> Recomputing::before_use(AllocationId id, const 
 // it.
 std::optional<Recomputing::Step> Recomputing::before_doubt(AllocationId id, const Entry& entry,
                                                            bool may_write) const {
-  const Kind& kind = kind_of(entry);
-  if (entry.state == State::kMade && kind.writes == Kind::Writes::kUnknown && may_try()) {
+  const KernelKind& kind = kinds_.of(entry.maker.kept.kind);
+  if (entry.state == State::kMade && kind.writes == KernelKind::Writes::kUnknown &&
+      kinds_.may_try()) {
     // To be tried it is written over.
     const std::optional<Step> first = before_change({.allocation = id}, entry.maker.stream);
     return first ? first : Step{.what = Step::What::kTry, .id = id, .stream = entry.maker.stream};
   }
   const bool undoubted =
       entry.state == State::kMade || (entry.state == State::kSure && !entry.compared);
-  if (undoubted && may_write && kind.writes == Kind::Writes::kAll && worth_it(kind)) {
+  if (undoubted && may_write && kind.writes == KernelKind::Writes::kAll && kind.is_worth_it()) {
     return Step{.what = Step::What::kMark, .id = id, .stream = entry.maker.stream};
   }
   return std::nullopt;
@@ -294,18 +217,19 @@ std::optional<Recomputing::Step> Recomputing::before_doubt(AllocationId id, cons
 // Before a launch that may write what others were made of.
 std::optional<Recomputing::Step> Recomputing::before_change(const Access& access,
                                                             StreamId stream) const {
-  if (is_read_elsewhere(access, stream)) {
+  if (reads_.are_elsewhere(access, stream)) {
     return Step{.what = Step::What::kWait, .id = access.allocation};
   }
   return before_loss(access, stream, [&](const Entry& entry) {
-    return entry.busy || (has_writer(entry.state) && stream != entry.stream && is_under_way(entry));
+    return entry.busy ||
+           (entry.has_writer() && stream != entry.stream && entry.is_under_way(launches_));
   });
 }
 
 std::vector<Access> Recomputing::with_reached(std::span<const Access> accesses) const {
   std::vector<Access> all(accesses.begin(), accesses.end());
   const auto add = [&](AllocationId id) {
-    if (is_exposed(id)) {
+    if (exposed_.has(id)) {
       all.push_back({.allocation = id, .mode = AccessMode::kReadWrite});
     }
   };
@@ -321,7 +245,7 @@ std::vector<Access> Recomputing::with_reached(std::span<const Access> accesses) 
 std::optional<Recomputing::Step> Recomputing::before_launch(std::span<const Access> accesses,
                                                             StreamId stream,
                                                             AllocationId of) const {
-  if (entries_.empty() && readings_.empty()) {
+  if (entries_.empty() && reads_.empty()) {
     return std::nullopt;
   }
   const bool ours = of != kNoAllocation;
@@ -381,7 +305,7 @@ std::vector<AllocationId> Recomputing::withhold(std::span<const Access> accesses
     if (const auto made = makes_.find(access.allocation);
         made != makes_.end() && writes(access.mode)) {
       for (const AllocationId it : made->second) {
-        if (is_made_of(entries_.at(it), access)) {
+        if (is_made_of(entries_.at(it).maker, access)) {
           take(it);
         }
       }
@@ -404,8 +328,8 @@ std::uint64_t Recomputing::last_remake(std::span<const Access> accesses, StreamI
   std::uint64_t last = 0;
   for (const Access& access : accesses) {
     const auto found = entries_.find(access.allocation);
-    if (found != entries_.end() && has_writer(found->second.state) &&
-        found->second.stream == stream && is_under_way(found->second)) {
+    if (found != entries_.end() && found->second.has_writer() && found->second.stream == stream &&
+        found->second.is_under_way(launches_)) {
       last = std::max(last, found->second.number);
     }
   }
@@ -417,11 +341,9 @@ void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std:
   ++issued_on_[stream];
   for (const Access& access : accesses) {
     const AllocationId id = access.allocation;
-    if (id < new_.size()) {
-      new_[id] = false;
-    }
+    new_.remove(id);
     if (access.mode == AccessMode::kExpose) {
-      expose(id);
+      exposed_.add(id);
     }
     if (entries_.empty()) {
       continue;
@@ -430,7 +352,7 @@ void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std:
       lose_made_of(access);
     }
     const auto found = entries_.find(id);
-    if (found == entries_.end() || has_writer(found->second.state)) {
+    if (found == entries_.end() || found->second.has_writer()) {
       continue;
     }
     Entry& entry = found->second;
@@ -446,7 +368,7 @@ void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std:
         entry.doubt = number;
         entry.doubt_count = issued_on_[stream];
       } else {
-        learn(entry).left_alone += entry.state == State::kMade ? 1 : 0;
+        kinds_.learn(entry.maker.kept.kind).left_alone += entry.state == State::kMade ? 1 : 0;
         lose(id);
       }
     } else if (entry.state == State::kMade) {
@@ -457,11 +379,11 @@ void Recomputing::issued(std::span<const Access> accesses, StreamId stream, std:
 
 // Where that is known of a launch, what it leaves behind needs no fingerprints.
 void Recomputing::only_read(AllocationId id, Entry& entry) {
-  Kind& kind = learn(entry);
-  if (kind.writes != Kind::Writes::kAll) {
+  KernelKind& kind = kinds_.learn(entry.maker.kept.kind);
+  if (kind.writes != KernelKind::Writes::kAll) {
     return;
   }
-  if (!worth_it(kind)) {
+  if (!kind.is_worth_it()) {
     ++kind.left_alone;
     lose(id);
     return;
@@ -519,7 +441,7 @@ void Recomputing::end(std::optional<StreamId> stream) {
   for (const auto& it : entries_) {
     // What is on its way may yet be waited for.
     const StreamId its_stream = it.second.maker.stream;
-    if (stream.value_or(its_stream) == its_stream && !has_writer(it.second.state)) {
+    if (stream.value_or(its_stream) == its_stream && !it.second.has_writer()) {
       ended.push_back(it.first);
     }
   }
@@ -528,34 +450,22 @@ void Recomputing::end(std::optional<StreamId> stream) {
   }
 }
 
-// One whose fingerprints have ended, or come before on the same stream.
-bool Recomputing::take_place(Entry& entry) {
-  const auto found =
-      std::find_if(free_places_.begin(), free_places_.end(), [&](const FreePlace& it) {
-        return it.stream == entry.maker.stream || has_ended(it.stream, it.number);
-      });
-  if (found != free_places_.end()) {
-    entry.place = found->place;
-    free_places_.erase(found);
-  } else if (places_ < kPlaces) {
-    entry.place = places_++;
-  }
-  return entry.place != kNoIndex;
-}
-
 // One that a thread is about to use is nobody's any more.
-void Recomputing::free_place(Entry& entry) {
+void Recomputing::leave_place(Entry& entry) {
   if (entry.place != kNoIndex && !entry.busy) {
-    free_places_.push_back({.place = entry.place, .stream = entry.stream, .number = entry.number});
+    places_.give_back(entry.place, entry.stream, entry.number);
   }
   entry.place = kNoIndex;
 }
 
 bool Recomputing::begin(const Step& step) {
   Entry& entry = entries_.at(step.id);
-  if ((step.what == Step::What::kMark || step.what == Step::What::kTry) && !take_place(entry)) {
-    lose(step.id);
-    return false;
+  if (step.what == Step::What::kMark || step.what == Step::What::kTry) {
+    entry.place = places_.take(entry.maker.stream);
+    if (entry.place == kNoIndex) {
+      lose(step.id);
+      return false;
+    }
   }
   if (step.what == Step::What::kMark) {
     if (entry.state == State::kSure) {
@@ -563,24 +473,24 @@ bool Recomputing::begin(const Step& step) {
       entry.state = State::kMade;
     }
     // One that was not worth it counts as left alone, or those behind it would be marked as well.
-    Kind& kind = learn(entry);
+    KernelKind& kind = kinds_.learn(entry.maker.kept.kind);
     kind.left_alone += kind.left_alone > 0 ? 1 : 0;
   }
   if (step.what == Step::What::kTry) {
-    ++tried_;
+    kinds_.tried();
     entry.state = State::kTrying;
-    learn(entry).writes = Kind::Writes::kBeingTried;
+    kinds_.learn(entry.maker.kept.kind).writes = KernelKind::Writes::kBeingTried;
   }
   if (step.vain) {
-    Kind& kind = learn(entry);
+    KernelKind& kind = kinds_.learn(entry.maker.kept.kind);
     kind.useful -= std::min<std::uint64_t>(kind.useful, 1);
   }
   entry.busy = true;
   return true;
 }
 
-std::size_t Recomputing::words_of(AllocationId id, Fingerprint which) const {
-  return kFingerprintWords * (std::size_t{kFingerprints} * entries_.at(id).place + which);
+std::size_t Recomputing::words_of(AllocationId id, FingerprintPlaces::Fingerprint which) const {
+  return FingerprintPlaces::words_of(entries_.at(id).place, which);
 }
 
 void Recomputing::done(const Step& step, std::uint64_t number) {
@@ -626,7 +536,7 @@ void Recomputing::refused(const Step& step) {
   }
   found->second.busy = false;
   if (step.what == Step::What::kTry) {
-    learn(found->second).writes = Kind::Writes::kLess;
+    kinds_.learn(found->second.maker.kept.kind).writes = KernelKind::Writes::kLess;
   }
   lose(step.id);
 }
@@ -635,22 +545,23 @@ Status Recomputing::look() {
   const std::vector<AllocationId> ending = ending_;
   for (const AllocationId id : ending) {
     Entry& entry = entries_.at(id);
-    if (is_under_way(entry)) {
+    if (entry.is_under_way(launches_)) {
       continue;
     }
-    if (entry.state != State::kComparing || !are_same(entry.place, kFirst, kSecond)) {
+    if (entry.state != State::kComparing ||
+        !places_.are_same(entry.place, FingerprintPlaces::kFirst, FingerprintPlaces::kSecond)) {
       lose(id);
       continue;
     }
     std::erase(ending_, id);
-    free_place(entry);
+    leave_place(entry);
     entry.state = State::kSure;
     entry.compared = true;
     engine_.set_recomputable(id, true);
   }
-  std::erase_if(readings_, [this](const Reading& it) { return has_ended(it.stream, it.number); });
+  reads_.forget_ended();
   const auto ended = std::partition(trials_.begin(), trials_.end(), [this](const Trial& trial) {
-    return !has_ended(trial.stream, trial.number);
+    return launches_.stream(trial.stream).ended < trial.number;
   });
   Status fine;
   for (auto trial = ended; fine && trial != trials_.end(); ++trial) {
@@ -662,15 +573,17 @@ Status Recomputing::look() {
 
 // Where its context is lost, nobody knows, and what comes behind it is tried instead.
 Status Recomputing::judge(const Trial& trial) {
-  free_places_.push_back({.place = trial.place, .stream = trial.stream, .number = trial.number});
-  Kind& kind = learn(trial.kind);
+  places_.give_back(trial.place, trial.stream, trial.number);
+  KernelKind& kind = kinds_.learn(trial.kind);
   if (launches_.is_lost(launches_.context_of(trial.stream))) {
-    kind.writes = Kind::Writes::kUnknown;
+    kind.writes = KernelKind::Writes::kUnknown;
     return {};
   }
-  const bool same = are_same(trial.place, kFirst, kSecond);
-  kind.writes = same ? Kind::Writes::kAll : Kind::Writes::kLess;
-  if (trial.whole && !(same && are_same(trial.place, kFirst, kBeforeTrial))) {
+  const bool same =
+      places_.are_same(trial.place, FingerprintPlaces::kFirst, FingerprintPlaces::kSecond);
+  kind.writes = same ? KernelKind::Writes::kAll : KernelKind::Writes::kLess;
+  if (trial.whole && !(same && places_.are_same(trial.place, FingerprintPlaces::kFirst,
+                                                FingerprintPlaces::kBeforeTrial))) {
     return make_error(ErrorCode::kDefect,
                       "'{}' gave other bytes than before: run with --policy g10, which makes "
                       "nothing again, and report this",
@@ -683,16 +596,16 @@ void Recomputing::gave_up(AllocationId id) {
   Entry& entry = entries_.at(id);
   assert(entry.state == State::kSure && !entry.busy);
   entry.state = State::kGivenUp;
-  ++learn(entry).useful;
-  ++learn(entry).gone;
-  ++given_up_;
+  ++kinds_.learn(entry.maker.kept.kind).useful;
+  ++kinds_.learn(entry.maker.kept.kind).gone;
+  kinds_.gave_up();
 }
 
 bool Recomputing::at_rest() const {
-  return trials_.empty() && readings_.empty() &&
+  return trials_.empty() && reads_.empty() &&
          std::none_of(entries_.begin(), entries_.end(), [this](const auto& it) {
            const Entry& entry = it.second;
-           return entry.busy || entry.state == State::kGivenUp || is_under_way(entry);
+           return entry.busy || entry.state == State::kGivenUp || entry.is_under_way(launches_);
          });
 }
 
@@ -715,8 +628,7 @@ Status Recomputing::check() const {
     }
     const bool doubted = std::count(doubted_.begin(), doubted_.end(), id) == 1;
     const bool ending = std::count(ending_.begin(), ending_.end(), id) == 1;
-    const bool has_to_end =
-        entry.state == State::kComparing || (has_writer(entry.state) && !entry.busy);
+    const bool has_to_end = entry.state == State::kComparing || (entry.has_writer() && !entry.busy);
     if (doubted != (entry.state == State::kDoubted) || ending != has_to_end) {
       return make_error(ErrorCode::kDefect,
                         "invariant broken: the steps of allocation {} are not counted", id);

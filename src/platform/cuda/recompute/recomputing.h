@@ -14,18 +14,17 @@
 #include "base/error.h"
 #include "engine/types.h"
 #include "platform/cuda/cuda_launch.h"
+#include "platform/cuda/recompute/allocation_set.h"
+#include "platform/cuda/recompute/fingerprint_places.h"
+#include "platform/cuda/recompute/kernel_kinds.h"
+#include "platform/cuda/recompute/remake_reads.h"
 #include "platform/cuda/stream/device_launches.h"
 
 namespace spillway::cuda {
 
 class Recomputing {
  public:
-  // Bytes that a launch only read.
-  struct Source {
-    AllocationId id = kNoAllocation;
-    Bytes from_bytes = 0;
-    Bytes to_bytes = 0;
-  };
+  using Source = RemakeSource;
   // A launch that wrote one allocation, only read others, and can be issued again.
   struct Maker {
     ReplayableLaunch kept;
@@ -53,13 +52,10 @@ class Recomputing {
 
   // The engine is told what can be given up, and what no more.
   Recomputing(const DeviceLaunches& launches, Engine& engine)
-      : launches_(launches), engine_(engine) {}
+      : launches_(launches), engine_(engine), places_(launches), reads_(launches) {}
 
-  // Fingerprints of `kPlaces` allocations, kFingerprints of kFingerprintWords words each, which the
-  // device writes. Without them nothing is given up.
-  static constexpr std::uint32_t kPlaces = 256;
-  enum Fingerprint : std::uint8_t { kFirst, kSecond, kBeforeTrial, kFingerprints };
-  void set_words(const std::uint64_t* words) { words_ = words; }
+  // Where the device writes fingerprints. Without it nothing is given up.
+  void set_words(const std::uint64_t* words) { places_.set_words(words); }
 
   // What may have been written is compared when so many of the program's launches have followed on
   // its stream.
@@ -84,7 +80,7 @@ class Recomputing {
   // --- Launches
 
   // Launches may write it from now on that do not name it (AccessMode::kExpose).
-  void expose(AllocationId id);
+  void expose(AllocationId id) { exposed_.add(id); }
   // With what a launch that may do so changes of what is kept here: as if it named that.
   [[nodiscard]] std::vector<Access> with_reached(std::span<const Access> accesses) const;
   // What must be done before such a launch is issued, one after the other until there is nothing.
@@ -101,7 +97,7 @@ class Recomputing {
   // One of the program's is issued next, with this number on its stream.
   void issued(std::span<const Access> accesses, StreamId stream, std::uint64_t number);
   // Whether the allocation was born and no launch has been issued that names it.
-  [[nodiscard]] bool is_new(AllocationId id) const { return id < new_.size() && new_[id]; }
+  [[nodiscard]] bool is_new(AllocationId id) const { return new_.has(id); }
   // A launch that has just been issued made all of it.
   void made(AllocationId id, Maker maker);
   // The launch that made it was not all that makes it.
@@ -121,7 +117,7 @@ class Recomputing {
   [[nodiscard]] bool begin(const Step& step);
   [[nodiscard]] const Maker& maker(AllocationId id) const { return entries_.at(id).maker; }
   // Where the words of a fingerprint of it go, from the first of all.
-  [[nodiscard]] std::size_t words_of(AllocationId id, Fingerprint which) const;
+  [[nodiscard]] std::size_t words_of(AllocationId id, FingerprintPlaces::Fingerprint which) const;
   // It is on its stream, up to the launch with this number; or the driver has refused it.
   void done(const Step& step, std::uint64_t number);
   void refused(const Step& step);
@@ -160,14 +156,14 @@ class Recomputing {
     std::uint64_t number = 0;  // of its launch
     std::uint64_t doubt = 0;   // number of the last launch that may have written it, on that stream
     std::uint64_t doubt_count = 0;  // as in issued_on_
-  };
-  // Of a kind: whether it writes all that it is given, and what came of its results.
-  struct Kind {
-    enum class Writes : std::uint8_t { kUnknown, kBeingTried, kAll, kLess };
-    Writes writes = Writes::kUnknown;
-    std::uint64_t gone = 0;        // that were marked
-    std::uint64_t useful = 0;      // of those, that were given up and asked for
-    std::uint64_t left_alone = 0;  // since it was not worth it
+
+    [[nodiscard]] bool has_writer() const {
+      return state == State::kRemaking || state == State::kTrying;
+    }
+    // Whether what was put on a stream for it last has not ended.
+    [[nodiscard]] bool is_under_way(const DeviceLaunches& launches) const {
+      return launches.stream(stream).ended < number;
+    }
   };
   // A trial that is on its stream. What was tried may die first: most results are kept for a moment
   // only, and the program is host-mapped ahead.
@@ -179,32 +175,7 @@ class Recomputing {
     StreamId stream = 0;
     std::uint64_t number = 0;  // of its last launch
   };
-  // What a launch of ours reads that is on its stream and makes again what has died since.
-  struct Reading {
-    Source source;
-    StreamId stream = 0;
-    std::uint64_t number = 0;
-  };
-  // A place whose old fingerprints may still be on their way.
-  struct FreePlace {
-    std::uint32_t place = 0;
-    StreamId stream = 0;
-    std::uint64_t number = 0;
-  };
-
-  static bool has_writer(State state) {
-    return state == State::kRemaking || state == State::kTrying;
-  }
-  [[nodiscard]] bool has_ended(StreamId stream, std::uint64_t number) const;
-  [[nodiscard]] bool is_under_way(const Entry& entry) const;
-  [[nodiscard]] bool worth_it(const Kind& kind) const;
-  [[nodiscard]] bool may_try() const;
-  [[nodiscard]] const Kind& kind_of(const Entry& entry) const;
-  Kind& learn(const Entry& entry) { return learn(entry.maker.kept.kind); }
-  Kind& learn(std::uint64_t kind);
-  [[nodiscard]] bool are_same(std::uint32_t place, Fingerprint one, Fingerprint other) const;
   [[nodiscard]] Status judge(const Trial& trial);
-  [[nodiscard]] StreamId stream_for(const Entry& entry, StreamId asking) const;
   [[nodiscard]] std::optional<Step> before_use(AllocationId id, const Entry& entry,
                                                StreamId stream) const;
   [[nodiscard]] std::optional<Step> before_doubt(AllocationId id, const Entry& entry,
@@ -215,24 +186,18 @@ class Recomputing {
   [[nodiscard]] std::optional<Step> before_loss(const Access& access,
                                                 std::optional<StreamId> asking,
                                                 const InTheWay& in_the_way) const;
-  [[nodiscard]] bool is_read_elsewhere(const Access& access, StreamId stream) const;
-  [[nodiscard]] static bool is_made_of(const Entry& entry, const Access& access);
-  [[nodiscard]] bool take_place(Entry& entry);
-  void free_place(Entry& entry);
+  void leave_place(Entry& entry);
   void lose(AllocationId id);
-  void end_exposure(AllocationId id);
   void lose_made_of(const Access& access);
 
   [[nodiscard]] bool is_sure(AllocationId id) const;
-  [[nodiscard]] bool is_exposed(AllocationId id) const {
-    return id < exposed_.size() && exposed_[id];
-  }
 
   const DeviceLaunches& launches_;
   Engine& engine_;
-  const std::uint64_t* words_ = nullptr;
-  std::vector<bool> new_;      // by allocation
-  std::vector<bool> exposed_;  // the same
+  FingerprintPlaces places_;
+  KernelKinds kinds_;
+  AllocationSet new_;
+  AllocationSet exposed_;
   std::unordered_map<AllocationId, Entry> entries_;
   std::unordered_map<AllocationId, std::vector<AllocationId>> makes_;  // by what is read
   std::vector<AllocationId> doubted_;
@@ -240,12 +205,7 @@ class Recomputing {
   std::vector<AllocationId> newly_sure_;  // of which the engine is not told yet
   std::vector<AllocationId> ending_;      // of which the last step has to end
   std::vector<Trial> trials_;             // that have not been judged
-  std::vector<Reading> readings_;
-  std::vector<FreePlace> free_places_;
-  std::uint32_t places_ = 0;                       // that were ever used
-  std::unordered_map<std::uint64_t, Kind> kinds_;  // by ReplayableLaunch::kind
-  std::uint64_t tried_ = 0;
-  std::uint64_t given_up_ = 0;
+  RemakeReads reads_;
 };
 
 }  // namespace spillway::cuda

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <iterator>
 #include <utility>
 
 #include "platform/common/process/clock.h"
@@ -21,12 +20,6 @@ constexpr TimeNs kLongestSleepNs = 200'000;
 constexpr TimeNs kLongestBesideCopiesNs = 30'000;
 // After so long the engine hears of what has been done, whatever else has been ordered.
 constexpr TimeNs kLongestRoundNs = 200'000;
-// A device without memory: after how long the budget is lowered, host memory taken instead, and the
-// run ended.
-constexpr TimeNs kPatienceNs = 5'000'000;
-constexpr TimeNs kTellAgainNs = 20'000'000;
-constexpr TimeNs kHostMemoryAfterNs = 100'000'000;
-constexpr TimeNs kGiveUpNs = 10'000'000'000;
 // For so long after memory was mapped copies out go one by one: more will be (copy_lanes.h).
 constexpr TimeNs kOutShortNs = 1'000'000;
 
@@ -36,11 +29,11 @@ CommandQueue::CommandQueue(const Driver& driver, const Options& options, Failure
                            CommandListener& listener)
     : driver_(&driver),
       options_(options),
-      failures_(&failures),
       listener_(&listener),
       pool_(driver, options.device, options.budget_bytes),
       on_host_(driver, options.device, pool_.times(), options.spare_bytes),
       blocks_(driver, pool_, on_host_, options.device),
+      trust_(driver, failures),
       moves_(driver, options.storage, options.largest_block_bytes, options.link, failures,
              [this] { wake(); }) {}
 
@@ -62,20 +55,12 @@ TimeNs CommandQueue::processor_ns() const {
 }
 
 void CommandQueue::push(DriverCommand command) {
-  ++unanswered_;
-  {
-    const MutexLock lock(mutex_);
-    commands_.push_back(std::move(command));
-  }
+  orders_.push(std::move(command));
   wake();
 }
 
 void CommandQueue::push_ahead(DriverCommand command) {
-  ++unanswered_;
-  {
-    const MutexLock lock(mutex_);
-    ahead_.push_back(std::move(command));
-  }
+  orders_.push_ahead(std::move(command));
   wake();
 }
 
@@ -103,12 +88,12 @@ void CommandQueue::run() {
   const bool whole = made.has_value();
   begun_.set_value(std::move(made));
   TimeNs sleep_ns = kShortestSleepNs;
-  while (whole && !broken_) {
-    take_orders();
+  while (whole && !trust_.is_lost()) {
+    orders_.take(taken_);
     start_ahead();
     carry_out_some();
     look_after_copies();
-    retry();
+    look_for_memory();
     if (mapped_ns_ != 0 && now_ns() - mapped_ns_ >= kOutShortNs) {
       mapped_ns_ = 0;
       moves_.lanes().keep_out_short(false);
@@ -116,24 +101,24 @@ void CommandQueue::run() {
     copied_bytes_ = moves_.lanes().copied_bytes();
     note_link();
     const CommandListener::Done done = std::exchange(done_, {});
-    unanswered_ -= done.backed.size() + done.moved.size() + done.forgotten.size() + done.shared;
+    orders_.answered(done.backed.size() + done.moved.size() + done.forgotten.size() + done.shared);
     const bool somebody_waits =
         pool_.times().of(WorkTimes::What::kEngine, [&] { return listener_->look(done); });
-    if (stop_ && moves_.idle() && without_memory_.empty() && empty()) {
+    if (stop_ && moves_.idle() && shortage_.empty() && empty()) {
       break;
     }
     if (!done.empty() || !taken_.empty()) {
       sleep_ns = kShortestSleepNs;
       continue;
     }
-    const bool soon = somebody_waits || moves_.copies() || !without_memory_.empty();
+    const bool soon = somebody_waits || moves_.copies() || !shortage_.empty();
     const TimeNs asleep_ns = now_ns();
     wake_.wait_for(soon ? sleep_ns : WakeUp::kForLongNs);
     pool_.times().add(WorkTimes::What::kAsleep, now_ns() - asleep_ns);
     sleep_ns = std::min(2 * sleep_ns, moves_.copies() ? kLongestBesideCopiesNs : kLongestSleepNs);
   }
-  if (broken_) {
-    listener_->broken(unreported_);
+  if (trust_.is_lost()) {
+    listener_->broken(trust_.unreported());
   }
   while (!stop_) {
     wake_.wait_for(WakeUp::kForLongNs);
@@ -142,8 +127,8 @@ void CommandQueue::run() {
 }
 
 void CommandQueue::look_after_copies() {
-  must(pool_.times().of(WorkTimes::What::kCopies, [&] { return moves_.poll(done_.moved); }),
-       "cuEventQuery");
+  trust_.must(pool_.times().of(WorkTimes::What::kCopies, [&] { return moves_.poll(done_.moved); }),
+              "cuEventQuery");
 }
 
 // From one round to the next nobody looks: what was under way at its end counts for all of it.
@@ -160,19 +145,8 @@ void CommandQueue::note_link() {
   times.add(WorkTimes::What::kLinkOut, done_.copies_out ? done_.since_ns : 0);
 }
 
-void CommandQueue::take_orders() {
-  const MutexLock lock(mutex_);
-  std::move(commands_.begin(), commands_.end(), std::back_inserter(taken_));
-  commands_.clear();
-}
-
 void CommandQueue::start_ahead() {
-  std::vector<DriverCommand> ahead;
-  {
-    const MutexLock lock(mutex_);
-    ahead.swap(ahead_);
-  }
-  for (DriverCommand& command : ahead) {
+  for (DriverCommand& command : orders_.take_ahead()) {
     moves_.start(std::move(command.move));
   }
 }
@@ -181,12 +155,12 @@ void CommandQueue::start_ahead() {
 // begun, and what has been done is not kept back for long.
 void CommandQueue::carry_out_some() {
   const TimeNs until_ns = now_ns() + kLongestRoundNs;
-  while (!taken_.empty() && !broken_) {
+  while (!taken_.empty() && !trust_.is_lost()) {
     if (!carry_out(taken_.front())) {
-      without_memory_.push_back(std::move(taken_.front()));
+      shortage_.add(std::move(taken_.front()));
     }
     taken_.pop_front();
-    if (broken_) {
+    if (trust_.is_lost()) {
       return;
     }
     start_ahead();
@@ -217,7 +191,7 @@ bool CommandQueue::carry_out(DriverCommand& command) {
           if (!part.host_mapped && !back(part.block, part.address, part.bytes)) {
             return false;
           }
-          if (!broken_) {
+          if (!trust_.is_lost()) {
             start_ahead();
           }
         }
@@ -226,18 +200,18 @@ bool CommandQueue::carry_out(DriverCommand& command) {
       return true;
     case DriverCommand::Kind::kDrop:
       drop(command.block);
-      --unanswered_;
+      orders_.answered(1);
       return true;
     case DriverCommand::Kind::kBudget:
       pool_.set_budget(command.bytes);
-      --unanswered_;
+      orders_.answered(1);
       return true;
     case DriverCommand::Kind::kTrim:
       pool_.release_what_is_too_much();
-      --unanswered_;
+      orders_.answered(1);
       return true;
     case DriverCommand::Kind::kShare:
-      must(blocks_.share_with(command.device), "cuMemSetAccess");
+      trust_.must(blocks_.share_with(command.device), "cuMemSetAccess");
       ++done_.shared;
       return true;
     case DriverCommand::Kind::kForget:
@@ -259,7 +233,7 @@ bool CommandQueue::back(BlockId block, CuAddress address, Bytes bytes) {
   if (result == CuResult::kOutOfMemory) {
     return back_on_host(block, address, bytes);
   }
-  must(result, "cuMemMap");
+  trust_.must(result, "cuMemMap");
   return true;
 }
 
@@ -277,65 +251,28 @@ bool CommandQueue::back_host_mapped(BlockId block, CuAddress address, Bytes byte
 // More than the budget is asked for only for a launch that needs more than that. And a device that
 // has had nothing for long may never have: what launches were admitted for must come all the same.
 bool CommandQueue::back_on_host(BlockId block, CuAddress address, Bytes bytes) {
-  const bool waited_long =
-      without_memory_since_ns_ != 0 && now_ns() - without_memory_since_ns_ >= kHostMemoryAfterNs;
-  return (pool_.full(bytes) || waited_long) &&
+  return (pool_.full(bytes) || shortage_.is_long(now_ns())) &&
          blocks_.back_on_host(block, address, bytes) == CuResult::kSuccess;
 }
 
-// A block that waits for memory may be given up before it has any.
 void CommandQueue::drop(BlockId block) {
-  const auto none =
-      std::find_if(without_memory_.begin(), without_memory_.end(), [&](const DriverCommand& it) {
-        return it.kind == DriverCommand::Kind::kBack && it.block == block;
-      });
-  if (none != without_memory_.end()) {
-    without_memory_.erase(none);
-    --unanswered_;
+  if (shortage_.give_up(block)) {
+    orders_.answered(1);
   }
-  must(blocks_.drop(block), "cuMemUnmap");
+  trust_.must(blocks_.drop(block), "cuMemUnmap");
 }
 
-// The first in line goes first, so that one of them gets all of what it needs.
-void CommandQueue::retry() {
-  while (!without_memory_.empty() && carry_out(without_memory_.front())) {
-    without_memory_.pop_front();
-  }
-  if (!without_memory_.empty()) {
-    look_for_memory();
-  } else {
-    without_memory_since_ns_ = 0;
-  }
-}
-
-// Others use the card, or a refusal passes by itself.
 void CommandQueue::look_for_memory() {
-  const TimeNs at_ns = now_ns();
-  if (without_memory_since_ns_ == 0) {
-    without_memory_since_ns_ = at_ns;
-    told_ns_ = at_ns - kTellAgainNs + kPatienceNs;
+  shortage_.retry([this](DriverCommand& command) { return carry_out(command); });
+  if (shortage_.empty()) {
+    return;
   }
-  if (at_ns - told_ns_ >= kTellAgainNs) {
-    told_ns_ = at_ns;
+  const MemoryShortage::Due due = shortage_.look(now_ns());
+  if (due.tell) {
     listener_->no_memory(pool_.bytes());
   }
-  if (at_ns - without_memory_since_ns_ >= kGiveUpNs) {
-    broken_ = true;
-    failures_->fatal(listener_->out_of_memory(pool_.bytes()));
-  }
-}
-
-// The context is lost, or a promise of ours was broken: nothing on the device can be relied on.
-void CommandQueue::must(CuResult result, const char* symbol) {
-  if (result != CuResult::kSuccess) {
-    broken_ = true;
-    const Error error{ErrorCode::kIo,
-                      error_text(*driver_, symbol, result) + "; stopping before data is lost"};
-    if (kernel_has_failed(result)) {
-      unreported_ = error;
-    } else {
-      failures_->fatal(error);
-    }
+  if (due.give_up) {
+    trust_.end(listener_->out_of_memory(pool_.bytes()));
   }
 }
 

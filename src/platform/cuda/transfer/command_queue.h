@@ -16,33 +16,16 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/mutex.h"
 #include "platform/common/failures.h"
 #include "platform/common/process/wake_up.h"
 #include "platform/cuda/memory/device_blocks.h"
 #include "platform/cuda/memory/handle_pool.h"
+#include "platform/cuda/transfer/driver_command.h"
+#include "platform/cuda/transfer/driver_trust.h"
+#include "platform/cuda/transfer/memory_shortage.h"
 #include "platform/cuda/transfer/moves.h"
 
 namespace spillway::cuda {
-
-struct DriverCommand {
-  enum class Kind : std::uint8_t {
-    kBack,    // memory for a block
-    kMove,    // a transfer; to the device with memory for its blocks
-    kDrop,    // a block's memory goes back to the pool
-    kBudget,  // how many bytes all handles may have
-    kTrim,    // handles that nobody uses and that are too much are released
-    kShare,   // another device may use all of it, too
-    kForget,  // nothing of a run of addresses is mapped any more when this is reached
-  };
-  Kind kind = Kind::kBack;
-  BlockId block = 0;
-  CuAddress address = 0;
-  Bytes bytes = 0;
-  CuDevice device = 0;       // of kShare
-  std::uint64_t serial = 0;  // of kBack, to know its answer by
-  Move move = {};
-};
 
 // Who is told what has become of the orders. Called by the driver thread, which holds no lock.
 class CommandListener {
@@ -132,7 +115,7 @@ class CommandQueue {
   [[nodiscard]] CuContext context() const { return context_; }
   // Whether everything that was pushed before has been carried out; what came of it is told at
   // once.
-  [[nodiscard]] bool empty() const { return unanswered_ == 0; }
+  [[nodiscard]] bool empty() const { return orders_.all_are_answered(); }
   [[nodiscard]] Bytes copied_bytes() const { return copied_bytes_; }
   // Of handles of host memory, those that are kept for the next included.
   [[nodiscard]] Bytes host_handle_bytes() const { return on_host_.bytes(); }
@@ -143,7 +126,6 @@ class CommandQueue {
  private:
   void run();
   Status make();
-  void take_orders();
   void start_ahead();
   void carry_out_some();
   void look_after_copies();
@@ -153,15 +135,12 @@ class CommandQueue {
   [[nodiscard]] bool back(BlockId block, CuAddress address, Bytes bytes);
   [[nodiscard]] bool back_host_mapped(BlockId block, CuAddress address, Bytes bytes);
   [[nodiscard]] bool back_on_host(BlockId block, CuAddress address, Bytes bytes);
-  void retry();
   void drop(BlockId block);
   void look_for_memory();
-  void must(CuResult result, const char* symbol);
   void give_back_all();
 
   const Driver* driver_;
   Options options_;
-  Failures* failures_;
   CommandListener* listener_;
   HandlePool pool_;
   HostHandles on_host_;
@@ -169,24 +148,18 @@ class CommandQueue {
   CuContext context_ = nullptr;
   std::promise<Status> begun_;
 
-  Mutex mutex_;
-  std::deque<DriverCommand> commands_ SPILLWAY_GUARDED_BY(mutex_);
-  std::vector<DriverCommand> ahead_ SPILLWAY_GUARDED_BY(mutex_);
-  std::atomic<std::uint64_t> unanswered_{0};
+  DriverOrders orders_;
   WakeUp wake_;
   std::atomic<bool> stop_{false};
   std::atomic<Bytes> copied_bytes_{0};
 
   // The thread's.
   std::deque<DriverCommand> taken_;
-  std::deque<DriverCommand> without_memory_;
+  MemoryShortage shortage_;
   CommandListener::Done done_;
   TimeNs round_ns_ = 0;   // when the last round began
   TimeNs mapped_ns_ = 0;  // when a handle was mapped last; 0: not for long
-  TimeNs without_memory_since_ns_ = 0;
-  bool broken_ = false;
-  std::optional<Error> unreported_;
-  TimeNs told_ns_ = 0;
+  DriverTrust trust_;
   Moves moves_;
   std::thread thread_;
 };

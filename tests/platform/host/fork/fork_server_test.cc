@@ -23,12 +23,12 @@ class ForkTest : public HostPlatformTest {
  protected:
   // Whether `body` returns true in a child.
   bool in_child(const std::function<bool()>& body) {
-    platform_->before_fork();
+    platform_->process().before_fork();
     const pid_t child = ::fork();
     if (child == 0) {
       ::_exit(body() ? 0 : 1);
     }
-    platform_->after_fork();
+    platform_->process().after_fork();
     children_.push_back(child);
     return child > 0;
   }
