@@ -258,6 +258,7 @@ void HostPlatform::end_launch(LaunchId launch) {
 
 std::optional<UpdateId> HostPlatform::begin_update(std::span<const ProgramOperand> operands) {
   const MutexLock lock(mutex_);
+  launches_.record_update(operands);
   return updates_.begin(operands);
 }
 
