@@ -84,10 +84,10 @@ def made(package, name, device):
         import transformers
         config = transformers.AutoConfig.for_model(name, **NAMED.get(name, SMALL))
         config._attn_implementation = "eager"  # a CPU's fused attention keeps other tensors
+        for key, value in config.to_dict().items():
+            if "drop" in key and isinstance(value, float):
+                setattr(config, key, 0.0)  # a CPU keeps its mask in floats
         model = getattr(transformers, TEXTS[name])(config).to(device)
-        for module in model.modules():
-            if isinstance(module, torch.nn.Dropout):
-                module.p = 0.0  # a CPU keeps its mask in floats
         tokens = torch.randint(1, 2048, (4, 128), device=device)
         labels = torch.zeros(4, dtype=torch.int64, device=device) if "Sequence" in TEXTS[name] else tokens
         return model, [tokens, labels], lambda: model(input_ids=tokens, labels=labels).loss
