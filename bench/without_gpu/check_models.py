@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Training steps of all classification models of torchvision, and of a dozen each of timm and transformers,
-recorded without a GPU, and what must hold of the traces.
+"""Training steps of all classification models of torchvision, of a dozen each of timm and transformers, and of
+a U-Net, recorded without a GPU, and what must hold of the traces.
 
 `check_models.py [--only resnet18,vit_b_16]` (pip install torchvision==0.28.0 timm==1.0.31): a line for each
 model, with what is wrong. Checked are: each tensor is written before it is read, none is used after it
@@ -42,6 +42,7 @@ SMALL = {"hidden_size": 256, "num_hidden_layers": 3, "num_attention_heads": 4, "
 NAMED = {"distilbert": {"dim": 256, "n_layers": 3, "n_heads": 4, "hidden_dim": 512, "vocab_size": 2048},
          "gpt2": {"n_embd": 256, "n_layer": 3, "n_head": 4, "vocab_size": 2048},
          "opt": {**SMALL, "ffn_dim": 512, "word_embed_proj_dim": 256},
+         "mistral": {**SMALL, "num_key_value_heads": 2}, "qwen2": {**SMALL, "num_key_value_heads": 2},
          "t5": {"d_model": 256, "d_kv": 64, "d_ff": 512, "num_layers": 3, "num_heads": 4, "vocab_size": 2048,
                 "decoder_start_token_id": 0, "pad_token_id": 0}}
 
@@ -63,7 +64,7 @@ def import_torchvision():
 
 def models():
     """Of each package that is there: (package, name)."""
-    found = []
+    found = [("train_models", "unet")]  # bench/gpu's
     if importlib.util.find_spec("torchvision"):
         torchvision = import_torchvision()
         found += [("torchvision", name) for name in torchvision.models.list_models(torchvision.models)]
@@ -83,10 +84,20 @@ def made(package, name, device):
         import transformers
         config = transformers.AutoConfig.for_model(name, **NAMED.get(name, SMALL))
         config._attn_implementation = "eager"  # a CPU's fused attention keeps other tensors
+        for key, value in config.to_dict().items():
+            if "drop" in key and isinstance(value, float):
+                setattr(config, key, 0.0)  # a CPU keeps its mask in floats
         model = getattr(transformers, TEXTS[name])(config).to(device)
         tokens = torch.randint(1, 2048, (4, 128), device=device)
         labels = torch.zeros(4, dtype=torch.int64, device=device) if "Sequence" in TEXTS[name] else tokens
         return model, [tokens, labels], lambda: model(input_ids=tokens, labels=labels).loss
+    if package == "train_models":
+        sys.path.append(str(ROOT / "bench" / "gpu"))
+        from train_models import UNet
+        model = UNet((64, 128, 128, 256)).to(device)
+        noisy, noise = torch.randn(2, 2, 4, 64, 64, device=device)
+        steps = torch.randint(1000, (2,), device=device)
+        return model, [noisy, noise, steps], lambda: torch.nn.functional.mse_loss(model(noisy, steps), noise)
     if package == "timm":
         import timm
         timm.layers.set_fused_attn(False)
@@ -152,15 +163,15 @@ def peak(trace):
         for number in kernel["reads"] + kernel["writes"]:
             first.setdefault(number, place)
     count = len(trace["kernels"])
-    change = [0] * (count + 2)
+    change = [0] * (count + 1)
     for number, tensor in enumerate(trace["tensors"]):
         if tensor.get("scratch"):
             continue
         change[0 if tensor.get("before") else first[number]] += tensor["bytes"]
-        change[min(tensor.get("gone", count), count) + 1] -= tensor["bytes"]
-    # A tensor that died when n kernels had been launched was there while number n - 1 ran.
+        # One that died when n kernels had been launched was there while number n - 1 ran, and no longer.
+        change[min(tensor.get("gone", count), count)] -= tensor["bytes"]
     now = most = 0
-    for place in range(count + 1):
+    for place in range(count):
         now += change[place]
         most = max(most, now)
     return most

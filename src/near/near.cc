@@ -15,11 +15,12 @@
 #include "near/pool.h"
 #include "optimizer/update.h"
 
-static_assert(sizeof(spillway_near_options) == 64 && sizeof(spillway_near_step) == 80 &&
+static_assert(sizeof(spillway_near_options) == 72 && sizeof(spillway_near_step) == 80 &&
               sizeof(spillway_near_tensor) == 168);
 
 struct spillway_near_update {
   spillway::optimizer::Update update;
+  spillway_near_set_threads square_roots_threads;
 };
 
 // Updates that are under way on a GPU's tensors keep it, too.
@@ -74,6 +75,24 @@ std::uint64_t bytes_of(optimizer::NumberType type) {
   return type == optimizer::NumberType::kFloat32 ? 4 : 2;
 }
 
+// While it lives, square roots are computed by the calling thread alone: each call is for one
+// block, and MKL takes longer to wake more threads than for the roots.
+class RootsInThisThread {
+ public:
+  explicit RootsInThisThread(spillway_near_set_threads set) : set_(set) {
+    before_ = set_ != nullptr ? set_(1) : 0;
+  }
+  RootsInThisThread(const RootsInThisThread&) = delete;
+  RootsInThisThread& operator=(const RootsInThisThread&) = delete;
+  ~RootsInThisThread() {
+    if (set_ != nullptr) set_(before_);
+  }
+
+ private:
+  spillway_near_set_threads set_;
+  int before_;
+};
+
 void run_range(const optimizer::Update& update, const spillway_near_tensor& tensor,
                std::uint64_t begin, std::uint64_t end) {
   optimizer::Operands operands;
@@ -91,11 +110,12 @@ void run_range(const optimizer::Update& update, const spillway_near_tensor& tens
 }
 
 // A null pool: in the calling thread.
-void run_ranges(Pool* pool, const optimizer::Update& update, std::span<const Range> ranges) {
+void run_ranges(Pool* pool, const spillway_near_update& update, std::span<const Range> ranges) {
   const Blocks blocks(ranges);
   const auto run_block = [&](std::size_t block) {
+    const RootsInThisThread alone(update.square_roots_threads);
     blocks.visit(block, [&](const spillway_near_tensor& tensor, std::uint64_t begin,
-                            std::uint64_t end) { run_range(update, tensor, begin, end); });
+                            std::uint64_t end) { run_range(update.update, tensor, begin, end); });
   };
   if (pool != nullptr) {
     pool->run(blocks.count(), run_block);
@@ -139,7 +159,7 @@ spillway_near_update* spillway_near_make(const spillway_near_options* options, c
     near::tell(update.error(), why, why_bytes);
     return nullptr;
   }
-  return new spillway_near_update{*update};
+  return new spillway_near_update{*update, options->square_roots_threads};
 }
 
 void spillway_near_free(spillway_near_update* update) { delete update; }
@@ -167,7 +187,7 @@ void spillway_near_run(spillway_near_pool* pool, const spillway_near_update* upd
                        const spillway_near_tensor* tensors, size_t count) {
   using namespace spillway;
   const auto run = [&](std::span<const near::Range> ranges) {
-    near::run_ranges(pool != nullptr ? pool->pool.get() : nullptr, update->update, ranges);
+    near::run_ranges(pool != nullptr ? pool->pool.get() : nullptr, *update, ranges);
   };
   const optimizer::Options& options = update->update.options();
   run(near::run_at_host(std::span(tensors, count), near::bytes_of(options.parameter_type),
@@ -176,6 +196,7 @@ void spillway_near_run(spillway_near_pool* pool, const spillway_near_update* upd
 
 void spillway_near_run_range(const spillway_near_update* update, const spillway_near_tensor* tensor,
                              uint64_t begin, uint64_t end) {
+  const spillway::near::RootsInThisThread alone(update->square_roots_threads);
   spillway::near::run_range(update->update, *tensor, begin, end);
 }
 
@@ -199,7 +220,7 @@ void spillway_near_update_on_gpu(spillway_near_pool* pool, const spillway_near_u
   using namespace spillway;
   const optimizer::Options& options = update->update.options();
   const near::GpuUpdates::Run run = [kept = pool != nullptr ? pool->pool : nullptr,
-                                     update = update->update](std::span<const near::Range> ranges) {
+                                     update = *update](std::span<const near::Range> ranges) {
     near::run_ranges(kept.get(), update, ranges);
   };
   near::GpuUpdates::all().begin({.tensors = std::span(tensors, count),

@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 // What a caller was compiled for. It grows when a structure or a function changes its meaning.
-enum { SPILLWAY_NEAR_ABI = 1 };
+enum { SPILLWAY_NEAR_ABI = 2 };
 int spillway_near_abi(void);
 
 enum { SPILLWAY_NEAR_ADAM = 0, SPILLWAY_NEAR_SGD = 1, SPILLWAY_NEAR_ADAGRAD = 2 };
@@ -26,6 +26,9 @@ enum { SPILLWAY_NEAR_FLOAT32 = 0, SPILLWAY_NEAR_BFLOAT16 = 1 };
 
 // The form of MKL's vmsSqrt: roots of `count` numbers, `in` may be `out`.
 typedef void (*spillway_near_square_roots)(int count, const float* in, float* out, int64_t mode);
+// The form of MKL_Set_Num_Threads_Local: how many threads MKL uses from here on when the calling
+// thread calls it, and how many it used before.
+typedef int (*spillway_near_set_threads)(int threads);
 
 // What an optimizer keeps from step to step (optimizer/update.h says what each means).
 typedef struct {
@@ -43,6 +46,7 @@ typedef struct {
   int64_t square_roots_mode;
   uint32_t coupled_decay;  // Adam: a step's weight_decay is not 0, without decoupled_decay
   uint32_t reserved;       // 0
+  spillway_near_set_threads square_roots_threads;  // of the library of square_roots, or null
 } spillway_near_options;
 
 // One step's numbers.

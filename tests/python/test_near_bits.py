@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 native = pytest.importorskip("spillway.near.native")
 
-from near_steps import Pair, differing, numbers  # noqa: E402
+from near_steps import Ours, Pair, differing, numbers  # noqa: E402
 
 STEPS = 100
 # Around the borders of vectors and of blocks.
@@ -154,6 +154,26 @@ def test_roots_do_not_depend_on_the_block(threads):
         function(count, part.data_ptr(), part.data_ptr(), mode)
         begin += count
     assert differing(all_bits, wanted)[1] == 0
+
+
+def test_roots_take_no_threads_beside_those_that_update(threads):
+    """MKL would wake threads of its own for each block, which takes longer than the roots."""
+    if native.torch_square_roots()[0] is None:
+        pytest.skip("torch.sqrt is IEEE's here")
+    threads(2)
+    pool = native.Pool(2)
+    running = []
+
+    def train():  # in a thread that has none yet
+        ours = Ours("AdamW", [torch.ones(100_000)], LOOP, pool, lr=0.1)
+        for _ in range(2):
+            running.append(len(os.listdir("/proc/self/task")))
+            ours.step(1, [torch.ones(100_000)])
+
+    trainer = threading.Thread(target=train)
+    trainer.start()
+    trainer.join()
+    assert running[1] <= running[0]
 
 
 def test_without_a_pool_and_in_ranges_it_is_the_same(pool, threads):

@@ -12,7 +12,7 @@ import functools
 import os
 from pathlib import Path
 
-ABI = 1
+ABI = 2
 ADAM, SGD, ADAGRAD = range(3)
 LOOP_CPU, FUSED_CPU, LOOP_CUDA, FOREACH_CUDA, FUSED_CUDA = range(5)
 FLOAT32, BFLOAT16 = range(2)
@@ -34,7 +34,13 @@ class Options(ctypes.Structure):
         "rule", "variant", "parameter_type", "gradient_type",
         "decoupled_decay", "amsgrad", "maximize", "nesterov", "torch_threads", "compute_capability")]
     _fields_ += [("square_roots", ctypes.c_void_p), ("square_roots_mode", ctypes.c_int64),
-                 ("coupled_decay", ctypes.c_uint32), ("reserved", ctypes.c_uint32)]
+                 ("coupled_decay", ctypes.c_uint32), ("reserved", ctypes.c_uint32),
+                 ("square_roots_threads", ctypes.c_void_p)]
+
+    def __init__(self, *fields, **named):
+        super().__init__(*fields, **named)
+        if self.square_roots:
+            self.square_roots_threads = _address(_torch_cpu(), "MKL_Set_Num_Threads_Local")
 
 
 class Step(ctypes.Structure):
@@ -205,6 +211,19 @@ def torch_square_roots():
     return roots
 
 
+def _torch_cpu():
+    """PyTorch's library of operators, MKL with them; None where it has another name."""
+    import torch
+
+    name = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    return ctypes.CDLL(str(name)) if name.is_file() else None
+
+
+def _address(loaded, name):
+    function = getattr(loaded, name, None)
+    return function and ctypes.cast(function, ctypes.c_void_p).value
+
+
 @functools.lru_cache(maxsize=None)
 def _square_roots():
     import torch
@@ -212,15 +231,14 @@ def _square_roots():
     sample = torch.randint(0, 0x7F800000, (1 << 20,), dtype=torch.int32, device="cpu",
                            generator=torch.Generator("cpu").manual_seed(1)).view(torch.float32)
     wanted = sample.sqrt()
-    name = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
-    mkl = getattr(ctypes.CDLL(str(name)), "vmsSqrt", None) if name.is_file() else None
+    mkl = getattr(_torch_cpu(), "vmsSqrt", None)
     if mkl is not None:
         mkl.restype = None
         mkl.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
         roots = torch.empty_like(sample)
         mkl(sample.numel(), sample.data_ptr(), roots.data_ptr(), _MKL_MODE)
         if torch.equal(roots, wanted):
-            return ctypes.cast(mkl, ctypes.c_void_p).value, _MKL_MODE
+            return _address(_torch_cpu(), "vmsSqrt"), _MKL_MODE
     if torch.equal(sample.double().sqrt().float(), wanted):
         return None, 0
     return None

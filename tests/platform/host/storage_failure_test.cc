@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <thread>
+#include <vector>
 
 #include "platform/common/process/say.h"
 #include "platform/host/host_platform.h"
@@ -85,6 +87,29 @@ class StorageFailureTest : public ::testing::Test {
     return count;
   }
 
+  // Adds one to every word, 4 MiB after 4 MiB: next to its data, or where the platform says that it
+  // had better be there.
+  void update(std::span<std::uint64_t> words) {
+    constexpr std::size_t kWords = 4 * kMiB / sizeof(std::uint64_t);
+    const auto add_one = [](std::span<std::uint64_t> part) {
+      for (std::uint64_t& word : part) ++word;
+    };
+    for (std::size_t at = 0; at < words.size(); at += kWords) {
+      const std::span<std::uint64_t> part = words.subspan(at, std::min(kWords, words.size() - at));
+      const ProgramOperand operand{
+          .start = part.data(), .bytes = part.size_bytes(), .mode = AccessMode::kReadWrite};
+      const std::optional<UpdateId> update = platform_->begin_update(std::span(&operand, 1));
+      const std::vector<Extents> extents =
+          update ? platform_->update_extents(*update) : std::vector<Extents>{};
+      for (const Extent& extent : extents.empty() ? Extents{} : extents.front()) {
+        add_one(
+            {reinterpret_cast<std::uint64_t*>(extent.at), extent.bytes / sizeof(std::uint64_t)});
+      }
+      if (update) platform_->end_update(*update);
+      if (extents.empty()) add_one(part);
+    }
+  }
+
   Disk disk_;
   BaseUvm policy_;
   std::unique_ptr<HostPlatform> platform_;
@@ -115,6 +140,39 @@ TEST_F(StorageFailureTest, AReadErrorEndsTheRunWithTheFileTheOffsetAndTheError) 
       testing::ExitedWithCode(kOwnFailureStatus),
       "spillway: .*cannot read [0-9]+ bytes at offset [0-9]+: Input/output error; stopping before "
       "data is lost");
+}
+
+// Nobody sees states of which some are of this step: what the program has saved is the last one.
+TEST_F(StorageFailureTest, AReadErrorInAnUpdateEndsTheRunInIt) {
+  const auto words = allocate(64 * kMiB);
+  EXPECT_EXIT(
+      {
+        fill(words, 1);
+        update(words);
+        const bool updates_at_host = platform_->stats().engine.updates > 0;
+        disk_.reads = false;
+        update(words);
+        std::exit(updates_at_host ? 3 : 4);
+      },
+      testing::ExitedWithCode(kOwnFailureStatus),
+      "spillway: .*cannot read [0-9]+ bytes at offset [0-9]+: Input/output error; stopping before "
+      "data is lost");
+}
+
+// What the disk refuses stays where it was, and each word is updated once.
+TEST_F(StorageFailureTest, ADiskThatIsFullDuringUpdatesLosesNoneOfThem) {
+  disk_.room_bytes = 10 * kMiB;
+  const auto words = allocate(46 * kMiB);
+  fill(words, 1);
+  for (std::uint64_t step = 1; step < 4; ++step) {
+    update(words);
+    for (std::size_t i = 0; i < words.size(); i += 64) {
+      ASSERT_EQ(words[i], 1'000'003 + i + step) << i;
+    }
+  }
+  EXPECT_GT(disk_.refused, 0);
+  EXPECT_GT(platform_->stats().engine.updates, 0U);
+  EXPECT_TRUE(platform_->check_invariants());
 }
 
 // Every tier is full, and the program still writes.
