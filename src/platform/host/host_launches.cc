@@ -49,7 +49,12 @@ LaunchId HostLaunches::begin(std::string_view name, std::span<const ProgramOpera
   const LaunchLog::Launched logged =
       log_.launched(hash_launch(name, identity), name, current_module());
   launch.execution = logged.execution;
-  record(launch, name);
+  if (IterationRecorder* const recorder = log_.recorder()) {
+    recorder->launch(launch.execution, name, now_ns(), stalls_.ended_stalls_ns(), true);
+    for (const Access& access : launch.accesses) {
+      recorder->access(access.allocation, bytes_in_use_(access.allocation), writes(access.mode));
+    }
+  }
   LaunchAdmission admission = issue(launch, logged.row);
   if (admission.state == LaunchState::kTooLarge) {
     launch.accesses.clear();
@@ -66,27 +71,6 @@ LaunchId HostLaunches::begin(std::string_view name, std::span<const ProgramOpera
     engine_.note_accesses(launch, access.first_block, access.block_count);
   }
   return admission.id;
-}
-
-void HostLaunches::record(const Launch& launch, std::string_view name) {
-  if (IterationRecorder* const recorder = log_.recorder()) {
-    recorder->launch(launch.execution, name, now_ns(), stalls_.ended_stalls_ns(), true);
-    for (const Access& access : launch.accesses) {
-      recorder->access(access.allocation, bytes_in_use_(access.allocation), writes(access.mode));
-    }
-  }
-}
-
-void HostLaunches::record_update(std::span<const ProgramOperand> operands) {
-  if (log_.recorder() == nullptr) {
-    return;
-  }
-  take_marks();
-  Launch update;  // kNoExecution: no launch is ever found at its place in a plan
-  for (const ProgramOperand& operand : operands) {
-    add_accesses(operand, update);
-  }
-  record(update, "update");
 }
 
 // What it waits for is told by what comes: the time until the next block is that block's.

@@ -40,9 +40,6 @@ class HostLaunches {
   LaunchId begin(std::string_view name, std::span<const ProgramOperand> operands,
                  const std::function<void()>& in_line, UndisturbedMutex& mutex)
       SPILLWAY_REQUIRES(mutex);
-  // An update is about to use these, wherever it will run: in a recording it is a launch, since a
-  // planner has to know of its states.
-  void record_update(std::span<const ProgramOperand> operands);
   [[nodiscard]] LaunchFit fit(std::span<const ProgramOperand> operands) const;
   // Any thread's, without the lock. True if somebody should take it up soon.
   bool mark(const LaunchHash& hash, std::string_view name, bool tells_all);
@@ -75,7 +72,6 @@ class HostLaunches {
     TimeNs since_ns = 0;  // the last of them came, or it began
   };
   void add_accesses(const ProgramOperand& operand, Launch& launch) const;
-  void record(const Launch& launch, std::string_view name);
   LaunchAdmission issue(const Launch& launch, LogRow row);
   void wait(const Launch& launch, LogRow row, UndisturbedMutex& mutex) SPILLWAY_REQUIRES(mutex);
   void begin_marked(const LaunchMark& mark);

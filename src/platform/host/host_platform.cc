@@ -147,7 +147,6 @@ void HostPlatform::end_launch(LaunchId launch) {
 
 std::optional<UpdateId> HostPlatform::begin_update(std::span<const ProgramOperand> operands) {
   const MutexLock lock(state_.mutex);
-  state_.launches.record_update(operands);
   return state_.updates.begin(operands);
 }
 

@@ -148,29 +148,6 @@ TEST_F(HostUpdates, DoWithoutWhatALaunchHolds) {
   }
 }
 
-// A planner that did not know of the states would plan to use the room that they take.
-TEST_F(HostUpdates, AreInARecordingWhereverTheyRun) {
-  open(16 * kMiB, 64 * kMiB, 0);
-  if (IsSkipped()) {
-    return;
-  }
-  const auto buffers = filled(8);
-  platform_->begin_recording();
-  platform_->end_launch(
-      platform_->begin_launch("forward", std::vector{operand(buffers[7], AccessMode::kRead)}));
-  ASSERT_TRUE(add_one({buffers[0], buffers[1]}));
-  EXPECT_FALSE(add_one({buffers[7]}));
-  const std::optional<RecordedIteration> iteration = platform_->end_recording();
-  ASSERT_TRUE(iteration);
-  const Trace& trace = iteration->trace;
-  ASSERT_EQ(trace.kernels.size(), 3U);
-  EXPECT_EQ(trace.kernels[1].name, "update");
-  EXPECT_EQ(trace.kernels[1].writes.size(), 2U);
-  EXPECT_EQ(trace.kernels[2].writes, trace.kernels[0].reads);
-  ASSERT_EQ(trace.tensors.size(), 3U);
-  EXPECT_TRUE(trace.tensors[1].persistent && trace.tensors[2].persistent);
-}
-
 // A thread that uses what is being updated stops until that is done.
 TEST_F(HostUpdates, OthersWaitForTheEnd) {
   open(16 * kMiB, 64 * kMiB, 0);
