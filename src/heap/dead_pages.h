@@ -1,4 +1,4 @@
-// Pages of memory that may be dead: a filter that never calls a dead one alive. Layer: heap.
+// A filter of dead pages: it may call a live page dead, never a dead one alive. Layer: heap.
 #pragma once
 
 #include <array>

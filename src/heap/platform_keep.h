@@ -1,5 +1,5 @@
-// How much memory the platform may keep for the next allocation of its size. What it keeps beyond
-// what the heap has is nobody's. Layer: heap. Knows neither the heap nor the platform.
+// How much memory the platform may hold for this heap: what the heap has, and freed memory kept for
+// the next allocation of the same size. Layer: heap. Knows neither the heap nor the platform.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +20,11 @@ class PlatformKeep {
       tell_(bytes);
     }
   }
-  // Before the heap is trimmed, of which it has so much.
+  // The heap is about to be trimmed, and has so much now.
   void trims(Bytes all_bytes) { trimmed_from_bytes_ = std::max(trimmed_from_bytes_, all_bytes); }
-  // Before memory is made, with which the heap will have so much. `fits`: the budget has room for
-  // that, and for what was in use at the most. After a trim it follows what the heap has until that
-  // is as much as before: what is given back then comes later than the next allocation.
+  // Memory is about to be made; the heap will then have `with_it_bytes`. `fits`: the budget has
+  // room for that, and for what was in use at the most. After a trim it follows what the heap has
+  // until that is as much as before: what is given back then comes later than the next allocation.
   void before_making(Bytes with_it_bytes, bool fits) {
     if (fits) {
       at_most(with_it_bytes);

@@ -32,7 +32,7 @@ class StreamSizes {
   // Nobody will ask in its order again.
   void forget(Stream stream) { near_.erase(stream); }
 
-  // What is known of a stream; and the same once more, as it was.
+  // What is known of a stream, to be put back by `restore`.
   [[nodiscard]] const NearSizes& of(Stream stream) { return near_[stream]; }
   void restore(Stream stream, NearSizes before) { near_[stream] = std::move(before); }
 

@@ -35,7 +35,8 @@ class TensorTable {
     const TensorPlace& place = places_[index_of(address)];
     return place.address == address && place.bytes > 0 ? &place : nullptr;
   }
-  // As at; a dead one where there is none. Others may lie elsewhere then.
+  // The place at this address; a new, dead one if there was none. References to other places are
+  // invalid afterwards.
   TensorPlace& make_at(std::uint64_t address);
 
   // All, also those that are nobody's.

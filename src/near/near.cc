@@ -75,8 +75,8 @@ std::uint64_t bytes_of(optimizer::NumberType type) {
   return type == optimizer::NumberType::kFloat32 ? 4 : 2;
 }
 
-// While it lives, square roots are computed by the calling thread alone: each call is for one
-// block, and MKL takes longer to wake more threads than for the roots.
+// While it lives, MKL computes square roots in the calling thread alone. Each call is for one
+// block, and waking other threads takes longer than the roots.
 class RootsInThisThread {
  public:
   explicit RootsInThisThread(spillway_near_set_threads set) : set_(set) {

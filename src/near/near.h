@@ -26,8 +26,8 @@ enum { SPILLWAY_NEAR_FLOAT32 = 0, SPILLWAY_NEAR_BFLOAT16 = 1 };
 
 // The form of MKL's vmsSqrt: roots of `count` numbers, `in` may be `out`.
 typedef void (*spillway_near_square_roots)(int count, const float* in, float* out, int64_t mode);
-// The form of MKL_Set_Num_Threads_Local: how many threads MKL uses from here on when the calling
-// thread calls it, and how many it used before.
+// The form of MKL_Set_Num_Threads_Local: sets how many threads MKL uses for calls by the calling
+// thread, and returns what was set before; 0: nothing, the process's number counts.
 typedef int (*spillway_near_set_threads)(int threads);
 
 // What an optimizer keeps from step to step (optimizer/update.h says what each means).

@@ -39,7 +39,7 @@ class Options(ctypes.Structure):
 
     def __init__(self, *fields, **named):
         super().__init__(*fields, **named)
-        if self.square_roots:
+        if self.square_roots and not self.square_roots_threads:
             self.square_roots_threads = _address(_torch_cpu(), "MKL_Set_Num_Threads_Local")
 
 

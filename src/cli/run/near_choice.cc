@@ -19,8 +19,9 @@ NearChoice by_link(const std::optional<GpuFacts>& gpu, const LinkSpeed& held_to)
   if (bytes_per_s <= 0 || bytes_per_s > kNearPaysUpToBytesPerS) {
     return {.on = false, .from = kDefault};
   }
-  return {.on = true,
-          .from = fmt::format("{}: the link carries {:.3g} GB/s", kDefault, bytes_per_s / 1e9)};
+  return {
+      .on = true,
+      .from = fmt::format("{}: the link carries at most {:.3g} GB/s", kDefault, bytes_per_s / 1e9)};
 }
 
 }  // namespace

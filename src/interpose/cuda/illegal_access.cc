@@ -6,6 +6,7 @@
 #include <string>
 
 #include "interpose/cuda/operands/kernel_layouts.h"
+#include "runtime/report/fits_in.h"
 
 namespace spillway::cuda {
 
@@ -16,11 +17,12 @@ void tell_of_illegal_access(const Session& session) {
     return;
   }
   static std::atomic<bool> told{false};
-  say_once(told, fmt::format(
-                     "the device reports an illegal access (700). A kernel may have followed an "
-                     "address that nobody has seen to memory that is not on the device; these may "
-                     "follow addresses: {}. With --device-memory {}MiB nothing has to leave",
-                     kernels, stats.frames_peak_bytes >> 20U));
+  say_once(told,
+           fmt::format("the device reports an illegal access (700). Perhaps a kernel followed an "
+                       "address that Spillway has not seen, to memory that had left the device. "
+                       "These kernels may follow addresses: {}. To find out, run with less work, "
+                       "or with --device-memory {}MiB, where everything fits",
+                       kernels, round_up(fits_in_bytes(stats.frames_peak_bytes), kMiB) / kMiB));
 }
 
 }  // namespace spillway::cuda

@@ -1,6 +1,8 @@
 // See looks.h.
 #include "interpose/cuda/looks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -20,7 +22,7 @@ namespace {
 // A thread that waits while nothing ends on the device may wait for itself: what is on the stream
 // may wait for something that the program does next.
 constexpr TimeNs kNothingEndsNs = 2 * kNsPerS;
-// So often, then nothing is looked at any more.
+// So often one after the other, then nothing is looked at any more.
 constexpr int kMostStopped = 2;
 
 // Held while one looks: another thread's launch must not pass it without what it finds.
@@ -66,8 +68,10 @@ bool ends_while_others_do(const Session& session, CuStream stream) {
 
 Bytes taken_by(const Unlooked& what) { return round_up(what.bytes.bytes, sizeof(std::uint64_t)); }
 
-// What is looked at together. True if it has come.
-bool copy_out(const Session& session, CuStream stream, std::span<const Unlooked> all,
+enum class Came : std::uint8_t { kAll, kRefused, kNothingEnds };
+
+// What is looked at together. kRefused: nothing will be written to `words`.
+Came copy_out(const Session& session, CuStream stream, std::span<const Unlooked> all,
               std::uint64_t* words) {
   std::vector<CudaOperand> operands;
   operands.reserve(all.size());
@@ -80,18 +84,41 @@ bool copy_out(const Session& session, CuStream stream, std::span<const Unlooked>
                         .name = "look at addresses",
                         .operands = operands,
                         .needs_mapping = true};
+  bool some_are_issued = false;
   const CuResult result = issue(session, what, [&] {
     CuResult copied = CuResult::kSuccess;
     for (const Unlooked& it : all) {
       if (copied == CuResult::kSuccess) {
         copied = real().cuMemcpyDtoHAsync_v2(words, it.bytes.start, it.bytes.bytes, stream);
+        some_are_issued |= copied == CuResult::kSuccess;
       }
       words += taken_by(it) / sizeof words[0];
     }
     return copied;
   });
-  return result == CuResult::kSuccess && ends_while_others_do(session, stream);
+  if (!some_are_issued) {
+    return Came::kRefused;
+  }
+  return ends_while_others_do(session, stream) && result == CuResult::kSuccess ? Came::kAll
+                                                                               : Came::kNothingEnds;
 }
+
+// Another thread may begin to capture meanwhile, and would be refused what this one does.
+class OutOfCaptures {
+ public:
+  OutOfCaptures() { exchange(); }
+  OutOfCaptures(const OutOfCaptures&) = delete;
+  OutOfCaptures& operator=(const OutOfCaptures&) = delete;
+  ~OutOfCaptures() { exchange(); }
+
+ private:
+  void exchange() {
+    if (real().cuThreadExchangeStreamCaptureMode != nullptr) {
+      (void)real().cuThreadExchangeStreamCaptureMode(&mode_);
+    }
+  }
+  unsigned mode_ = kCuCaptureRelaxed;
+};
 
 // The stream may be another's than the context in which the program launches.
 class InContextOf {
@@ -118,6 +145,7 @@ class InContextOf {
 bool look_together(const Session& session, CuStream stream, std::span<const Unlooked> all)
     SPILLWAY_REQUIRES(looking().mutex) {
   const InContextOf its_context(stream);
+  const OutOfCaptures relaxed;
   if (looking().words == nullptr) {
     void* memory = nullptr;
     if (real().cuMemHostAlloc(&memory, UnlookedMemory::kMostBytes, kCuHostAllocPortable) ==
@@ -126,21 +154,28 @@ bool look_together(const Session& session, CuStream stream, std::span<const Unlo
       (void)real().cuCtxGetCurrent(&looking().context);
     }
   }
-  if (looking().words == nullptr || !copy_out(session, stream, all, looking().words)) {
+  const Came came =
+      looking().words == nullptr ? Came::kRefused : copy_out(session, stream, all, looking().words);
+  if (came == Came::kRefused) {
+    return false;
+  }
+  if (came == Came::kNothingEnds) {
     looking().words = nullptr;
     if (++looking().stopped == kMostStopped) {
       static std::atomic<bool> told{false};
-      say_once(told,
-               "what kernels store is not looked at any more, because nothing ended while that "
-               "was waited for: a kernel that follows addresses which another has stored may find "
-               "nothing there");
+      say_once(told, fmt::format("device memory is no longer searched for addresses that kernels "
+                                 "have stored: twice nothing ended on the device for {} s. Kernels "
+                                 "that follow such addresses may fail with an illegal access (700)",
+                                 kNothingEndsNs / kNsPerS));
     }
     return false;
   }
+  looking().stopped = 0;
   const std::uint64_t* words = looking().words;
   for (const Unlooked& it : all) {
     const std::size_t count = it.bytes.bytes / sizeof words[0];
-    UnlookedMemory::of_program().looked(it, note_read(session, it.bytes, std::span(words, count)));
+    UnlookedMemory::of_program().looked(it, stream,
+                                        note_read(session, it.bytes, std::span(words, count)));
     words += taken_by(it) / sizeof words[0];
   }
   return true;
@@ -204,16 +239,17 @@ bool look_at(const Session& session, CuStream stream, const LaunchHash& launch,
   }
   const bool none = std::none_of(operands.begin(), operands.end(), [&](const CudaOperand& it) {
     const auto holder = holder_of(session, it);
-    return holder && !unlooked.at(holder->start).writers.empty();
+    return holder && unlooked.has(holder->start);
   });
   if (none) {
     return false;
   }
-  clean = {};
   const MutexLock lock(looking().mutex);
   if (looking().stopped >= kMostStopped) {
     return false;
   }
+  clean = {};
+  unlooked.look_begins();
   bool any = false;
   std::vector<Unlooked> together;
   Bytes bytes = 0;
@@ -252,8 +288,8 @@ bool look_at(const Session& session, CuStream stream, const LaunchHash& launch,
   return any;
 }
 
-void note_given(const Session& session, std::uint64_t kernel, const LaunchHash& launch,
-                std::span<const CudaOperand> operands) {
+void note_given(const Session& session, CuStream stream, std::uint64_t kernel,
+                const LaunchHash& launch, std::span<const CudaOperand> operands) {
   static thread_local Noted noted;
   UnlookedMemory& unlooked = UnlookedMemory::of_program();
   if (noted.put(launch, unlooked.forgotten(), tables_now())) {
@@ -276,15 +312,15 @@ void note_given(const Session& session, std::uint64_t kernel, const LaunchHash& 
   }
   const AddressWriter writer = AddressWriter::kernel(kernel, !holders_among(starts).empty());
   for (const auto& [allocation, bytes] : given) {
-    unlooked.note(writer, allocation, bytes);
+    unlooked.note(writer, allocation, bytes, stream);
   }
 }
 
-void note_unscanned(const Session& session, const AddressRange& bytes) {
+void note_unscanned(const Session& session, CuStream stream, const AddressRange& bytes) {
   if (bytes.bytes <= UnlookedMemory::kMostBytes) {
     if (const auto holder = session.platform->memory().allocation_of(bytes.start)) {
       UnlookedMemory::of_program().note(AddressWriter::copies_to(holder->start), holder->start,
-                                        within(bytes, *holder));
+                                        within(bytes, *holder), stream);
     }
   }
 }

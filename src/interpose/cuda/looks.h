@@ -1,7 +1,7 @@
 // Looks at device memory into which a kernel may have put addresses, before another that may follow
 // them is launched: the bytes are copied to the host behind what is on the stream, and the
 // program's thread waits for them. Layer: interpose, cuda. Thread-safe. docs/interposer.md,
-// "Pointer tables".
+// "What a call uses".
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace spillway::cuda {
 
-// Whether a look may be worth it now, and nothing stands against it: where all fits nobody needs to
-// know, beside a capture the driver refuses to be asked, and where streams wait for values what the
-// thread would wait for may wait for the thread.
+// Whether to look now. Not while everything fits, because nothing leaves; not during a capture,
+// when the driver refuses such calls; not once streams wait for values, because what we wait for
+// may wait for this thread.
 [[nodiscard]] inline bool may_look(const Session& session) {
   return UnlookedMemory::of_program().any() && !session.platform->bypass().calls_are_open() &&
          !captures_under_way() && order_is_known();
@@ -29,11 +29,12 @@ bool look_at(const Session& session, CuStream stream, const LaunchHash& launch,
 // The context has ended, and what of ours was in it for that.
 void forget_looks_of(CuContext context);
 
-// A kernel that may store addresses, or a graph with some, was launched with these operands.
+// A kernel that may store addresses, or a graph with some, was launched on this stream with these
+// operands.
 // `launch` is the hash of both. Costs next to nothing where that was noted before.
-void note_given(const Session& session, std::uint64_t kernel, const LaunchHash& launch,
-                std::span<const CudaOperand> operands);
+void note_given(const Session& session, CuStream stream, std::uint64_t kernel,
+                const LaunchHash& launch, std::span<const CudaOperand> operands);
 // The host has copied that there, and it was too much to be scanned.
-void note_unscanned(const Session& session, const AddressRange& bytes);
+void note_unscanned(const Session& session, CuStream stream, const AddressRange& bytes);
 
 }  // namespace spillway::cuda

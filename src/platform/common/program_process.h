@@ -1,5 +1,6 @@
 // What happens to the process whose memory a platform has: it forks, ends, and lets others reach
-// its memory. Layer: platform, common. Here, where nothing need be done.
+// its memory. Layer: platform, common. This class does nothing; platforms override what they
+// need.
 #pragma once
 
 #include <vector>

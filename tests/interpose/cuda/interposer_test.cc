@@ -99,13 +99,14 @@ std::vector<What> scenarios() {
   }
   for (const char* const policy : {"base_uvm", "lookahead"}) {
     for (const char* const scenario :
-         {"captured",     "refused",         "values",         "tables",         "late-tables",
-          "host-lists",   "peers",           "contexts",       "batches",        "hand-graphs",
-          "disabled",     "conditional",     "thread-streams", "tensor-maps",    "foreign-streams",
-          "next-context", "refused-records", "free-waits",     "free-captures",  "ends",
-          "resets",       "contexts-end",    "flag-kernels",   "flag-copies",    "flag-streams",
-          "crowd",        "open-captures",   "pools",          "kept-tables",    "captured-tables",
-          "crowd-events", "large-graphs",    "asked-ahead",    "waiting-tables", "moving-lists"}) {
+         {"captured",      "refused",         "values",         "tables",         "late-tables",
+          "host-lists",    "peers",           "contexts",       "batches",        "hand-graphs",
+          "disabled",      "conditional",     "thread-streams", "tensor-maps",    "foreign-streams",
+          "next-context",  "refused-records", "free-waits",     "free-captures",  "ends",
+          "resets",        "contexts-end",    "flag-kernels",   "flag-copies",    "flag-streams",
+          "crowd",         "open-captures",   "pools",          "kept-tables",    "captured-tables",
+          "crowd-events",  "large-graphs",    "asked-ahead",    "waiting-tables", "moving-lists",
+          "shifted-tables"}) {
       all.push_back({.scenario = scenario, .policy = policy});
     }
   }

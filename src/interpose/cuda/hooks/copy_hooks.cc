@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "interpose/cuda/looks.h"
+#include "interpose/cuda/operands/host_lists.h"
 #include "interpose/cuda/operands/launch_operands.h"
 #include "interpose/cuda/operands/pointer_tables.h"
 #include "interpose/cuda/stream_work.h"
@@ -49,13 +50,17 @@ struct Rows {
   [[nodiscard]] Bytes to_bytes() const { return (rows - 1) * to_pitch_bytes + row_bytes; }
 };
 
-// Whether it is worth it to forget what stood there: that comes from the host, in not too many
-// rows.
+bool are_scanned(const Rows& copy) { return copy.row_bytes <= kMostScannedBytes / copy.rows; }
+
+// Whether what stood there is forgotten: only where what comes instead is known, all of it. So not
+// of what is no host memory, nor of pinned memory, into which a copy on the stream may yet write.
 bool replaces(const Session& here, const Rows& copy) {
   constexpr std::size_t kMostRows = 64;
   return here.platform->memory().contains(copy.to) &&
          !here.platform->memory().contains(copy.from) && copy.rows > 0 &&
-         (copy.rows <= kMostRows || copy.to_pitch_bytes == copy.row_bytes);
+         (copy.rows <= kMostRows || copy.to_pitch_bytes == copy.row_bytes) &&
+         copy.row_bytes % sizeof(std::uint64_t) == 0 && copy.to % sizeof(std::uint64_t) == 0 &&
+         are_scanned(copy) && host_list_at(copy.from, true) == 0 && !on_device(copy.from);
 }
 
 // What they carry, however the call says where they come from. Of the host's memory, more than may
@@ -67,7 +72,7 @@ void note_copied(const Rows& copy, bool is_captured) {
   }
   if (here.platform->memory().contains(copy.from)) {
     note_copied_within(here, copy.to, copy.from, copy.to_bytes());
-  } else if (copy.row_bytes <= kMostScannedBytes / copy.rows &&
+  } else if (are_scanned(copy) &&
              (here.platform->memory().contains(copy.to) || on_device(copy.to))) {
     const Beside beside =
         is_captured || !replaces(here, copy) ? Beside::kWhatWasThere : Beside::kWhatIsReplaced;
@@ -81,15 +86,17 @@ void note_copied(const Rows& copy, bool is_captured) {
 }
 
 // The same when the call has been made.
-void note_made(const Session& here, const Rows& copy, std::uint64_t then) {
-  if (replaces(here, copy)) {
+void note_made(const Session& here, CuStream stream, const Rows& copy, std::uint64_t then) {
+  if (copy.rows == 0 || here.platform->memory().contains(copy.from)) {
+    return;
+  }
+  if (!are_scanned(copy)) {
+    note_unscanned(here, stream, {.start = copy.to, .bytes = copy.to_bytes()});
+  } else if (may_forget() && replaces(here, copy)) {
     const bool whole = copy.to_pitch_bytes == copy.row_bytes;
     for (std::size_t row = 0; row < (whole ? 1 : copy.rows); ++row) {
       note_replaced(here, copy.to + row * copy.to_pitch_bytes,
                     whole ? copy.to_bytes() : copy.row_bytes, then);
-    }
-    if (copy.row_bytes > kMostScannedBytes / copy.rows) {
-      note_unscanned(here, {.start = copy.to, .bytes = copy.to_bytes()});
     }
   }
 }
@@ -111,7 +118,7 @@ CuResult copy_noted(const char* name, CuStream stream, const Add& add, const For
       [&](const Session& session, const CudaLaunch& what, const auto& driver) {
         const CuResult result = issue(session, what, driver);
         if (result == CuResult::kSuccess) {
-          for_each([&](const Rows& rows) { note_made(session, rows, then); });
+          for_each([&](const Rows& rows) { note_made(session, stream, rows, then); });
         }
         return result;
       });

@@ -54,7 +54,7 @@ CuResult update(CuGraphExec exec, CuGraph graph, const Call& call) {
 }
 
 // What it copies and writes puts addresses where kernels find them.
-void note_addresses(const Session& session, const GraphLaunchUse& use) {
+void note_addresses(const Session& session, CuStream stream, const GraphLaunchUse& use) {
   for (const CarryingCopy& copy : use.copies) {
     if (session.platform->memory().contains(copy.from)) {
       note_copied_within(session, copy.to, copy.from, copy.bytes);
@@ -62,6 +62,9 @@ void note_addresses(const Session& session, const GraphLaunchUse& use) {
       // NOLINTNEXTLINE(performance-no-int-to-ptr): the host's, if it can be read
       note_copied_in(session, copy.to, reinterpret_cast<const void*>(copy.from), copy.bytes,
                      Beside::kWhatWasThere);
+      if (copy.bytes > kMostScannedBytes) {
+        note_unscanned(session, stream, {.start = copy.to, .bytes = copy.bytes});
+      }
     }
   }
   for (const WrittenValue& value : use.values) {
@@ -86,9 +89,9 @@ void look_before(const Session& session, CuStream stream, const GraphLaunchUse& 
   }
 }
 
-void note_given_to(const Session& session, const GraphLaunchUse& use) {
+void note_given_to(const Session& session, CuStream stream, const GraphLaunchUse& use) {
   if (use.exposes) {
-    note_given(session, use.hash.first, use.hash, use.operands);
+    note_given(session, stream, use.hash.first, use.hash, use.operands);
   }
 }
 
@@ -121,7 +124,7 @@ CuResult launch(CuGraphExec exec, CuStream stream, const Call& call) {
     return here.driver(call);
   }
   const std::shared_ptr<const GraphLaunchUse> use = graph->launch_use();
-  note_addresses(*session, *use);
+  note_addresses(*session, stream, *use);
   look_before(*session, stream, *use);
   if (is_large(*session, *use) && !session->platform->bypass().calls_are_open() &&
       recording() == nullptr) {
@@ -129,13 +132,13 @@ CuResult launch(CuGraphExec exec, CuStream stream, const Call& call) {
     const std::optional<CuResult> result =
         steps == nullptr ? std::nullopt : graph->order()->in_steps(*session, stream, *steps);
     if (result) {
-      note_given_to(*session, *use);
+      note_given_to(*session, stream, *use);
       return *result;
     }
   }
   const CuResult result =
       launch_whole(*session, *graph, *use, stream, [&] { return here.driver(call); });
-  note_given_to(*session, *use);
+  note_given_to(*session, stream, *use);
   return result;
 }
 

@@ -302,6 +302,7 @@
   X(cuStreamCreate, (CuStream* stream, unsigned flags))                                            \
   X(cuStreamGetCtx, (CuStream stream, CuContext* context))                                         \
   X(cuStreamQuery, (CuStream stream))                                                              \
+  X(cuThreadExchangeStreamCaptureMode, (unsigned* mode))                                           \
   X(cuStreamIsCapturing, (CuStream stream, CuCaptureStatus* status))                               \
   X(cuStreamGetCaptureInfo, (CuStream stream, CuCaptureStatus* status, std::uint64_t* id))         \
   X(cuGraphGetNodes, (CuGraph graph, CuGraphNode* nodes, std::size_t* count))                      \

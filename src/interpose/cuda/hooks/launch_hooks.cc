@@ -123,7 +123,7 @@ CuResult launch(CuFunction function, CuStream stream, void* const* parameters, v
   const CuResult result = issue_storable(*session, what, as_made, again.shape, library,
                                          [&] { return here.driver(call); });
   if (what.exposes) {
-    note_given(*session, kernel.hash.first, what.hash, what.operands);
+    note_given(*session, stream, kernel.hash.first, what.hash, what.operands);
   }
   return result;
 }

@@ -62,10 +62,12 @@ class HeldAddresses {
     std::erase_if(pieces_, [](const Piece& it) { return it.named.all().empty(); });
   }
 
-  // Whether some address names something of this allocation.
-  [[nodiscard]] bool names(std::uint64_t allocation) const {
-    return std::any_of(pieces_.begin(), pieces_.end(),
-                       [&](const Piece& it) { return it.named.has(allocation); });
+  // Whether some address that may stand in these bytes names something of this allocation.
+  [[nodiscard]] bool names(std::uint64_t allocation, const AddressRange& where) const {
+    return std::any_of(pieces_.begin(), pieces_.end(), [&](const Piece& it) {
+      return it.start < where.start + where.bytes && where.start < it.end &&
+             it.named.has(allocation);
+    });
   }
   // An allocation may be visited more than once.
   template <typename Visit>

@@ -103,16 +103,20 @@ void visit_host_list(std::uint64_t start, bool same_launch,
   const MutexLock pages_lock(pages.mutex);
   constexpr std::uint64_t kAlwaysWhole = 3;
   pages.times += same_launch ? 0 : 1;
-  std::set<std::uint64_t> here;
-  if (pages.times <= kAlwaysWhole || std::has_single_bit(pages.times)) {
+  constexpr std::uint64_t kMostScannedAgainBytes = std::uint64_t{256} << 20U;  // more is data
+  const bool again = found->second.bytes <= kMostScannedAgainBytes;
+  if (pages.times <= (again ? kAlwaysWhole : 1) || (again && std::has_single_bit(pages.times))) {
     for (std::uint64_t at = first / kListPageBytes * kListPageBytes; at < end;
          at += kListPageBytes) {
-      here.insert(here.end(), at);
+      if (visit_from(at, at + kListPageBytes)) {
+        pages.starts.insert(at);
+      }
     }
-  } else {
-    for (const std::uint64_t at : pages.starts) {
-      here.insert({at - kListPageBytes, at, at + kListPageBytes});
-    }
+    return;
+  }
+  std::set<std::uint64_t> here;
+  for (const std::uint64_t at : pages.starts) {
+    here.insert({at - kListPageBytes, at, at + kListPageBytes});
   }
   for (const std::uint64_t at : here) {
     if (visit_from(at, at + kListPageBytes)) {

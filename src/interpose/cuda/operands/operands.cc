@@ -149,7 +149,9 @@ bool Operands::add_pointed(const PointedAt& named, AccessMode mode, std::uint64_
 
 // What stands there now: a list is written before the kernel that reads it is launched.
 void Operands::add_host_list(std::uint64_t word) {
-  const std::uint64_t start = host_list_at(word, follows_);
+  // Where everything fits, all that a large piece may name is there.
+  const bool large = follows_ && !session_.platform->bypass().calls_are_open();
+  const std::uint64_t start = host_list_at(word, large);
   if (start == 0 || std::find(host_lists_.begin(), host_lists_.end(), start) != host_lists_.end()) {
     return;
   }

@@ -61,7 +61,7 @@ class Operands {
   // From now on large pieces of pinned memory are looked at, too: of a kernel that may follow
   // addresses in memory.
   void follows_addresses() { follows_ = true; }
-  // It is looked at a second time what the same launch uses.
+  // The same launch is gathered again, after a look.
   void is_of_same_launch() { same_launch_ = true; }
   // From now on of what PyTorch divides only the tensors that are named: of a kernel whose pointers
   // are where tensors begin, never where they end.

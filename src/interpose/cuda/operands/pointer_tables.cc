@@ -33,7 +33,7 @@ struct Held {
   std::size_t most = 64;      // before those that are nothing any more are dropped
   std::uint64_t changed = 0;  // by a count of all changes, so that no other's is the same
   // From where to where it was copied, as that was then.
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> taken;
+  std::map<std::tuple<std::uint64_t, std::uint64_t, Bytes>, std::uint64_t> taken;
 };
 // By the start of the allocation that holds them.
 struct Carried {
@@ -249,7 +249,7 @@ bool note_read(const Session& session, const AddressRange& bytes,
   Held& held = by_start[scan.holder()];
   const bool is_new = std::any_of(
       found.all().begin(), found.all().end(),
-      [&](const NamedMemory::One& one) { return !held.addresses.names(one.allocation); });
+      [&](const NamedMemory::One& one) { return !held.addresses.names(one.allocation, bytes); });
   held.changed = ++carried().changes;
   held.addresses.read(bytes, std::move(found), held.changed);
   held.taken.clear();
@@ -259,8 +259,12 @@ bool note_read(const Session& session, const AddressRange& bytes,
 
 std::uint64_t tables_now() { return carried().changes.load(std::memory_order_acquire); }
 
+bool may_forget() {
+  return (addresses_in_tables() || UnlookedMemory::of_program().any()) && order_is_known();
+}
+
 void note_replaced(const Session& session, std::uint64_t to, Bytes bytes, std::uint64_t then) {
-  if ((!addresses_in_tables() && !UnlookedMemory::of_program().any()) || !order_is_known()) {
+  if (!may_forget()) {
     return;
   }
   const auto holder = session.platform->memory().allocation_of(to);
@@ -300,7 +304,7 @@ void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t 
   }
   const auto source = session.platform->memory().allocation_of(from);
   const auto holder = session.platform->memory().allocation_of(to);
-  if (!source || !holder || source->start == holder->start) {
+  if (!source || !holder) {
     return;
   }
   if (some_is_unlooked) {
@@ -326,7 +330,7 @@ void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t 
   if (held.taken.size() >= kMostTaken) {
     held.taken.clear();
   }
-  if (std::exchange(held.taken[{from, to}], there.changed) != there.changed) {
+  if (std::exchange(held.taken[{from, to, bytes}], there.changed) != there.changed) {
     NamedMemory named;
     there.addresses.for_each(
         [&](const NamedMemory::One& one) { named.put(one.allocation, one.bytes); });

@@ -15,15 +15,14 @@
 
 namespace spillway::cuda {
 
-// `count` bytes of host memory are being copied to this address of the device; what cannot be read
-// there holds none. Larger copies are data, and are not looked at. Memory that is not the space's,
-// like a module's variables, is within reach of any kernel: what it holds addresses of is used by
-// every launch from then on.
+// Larger copies are data, and are not scanned.
 inline constexpr std::size_t kMostScannedBytes = std::size_t{256} << 10U;
-//
-// What stood in these bytes before stays noted: until note_replaced follows, or for as long as the
-// allocation lives.
+// Addresses that were noted for the same bytes before stay noted. kWhatIsReplaced: note_replaced
+// follows and removes them. kWhatWasThere: it does not.
 enum class Beside : std::uint8_t { kWhatIsReplaced, kWhatWasThere };
+// `count` bytes of host memory are being copied to this address of the device; what cannot be read
+// there holds none. Memory that is not the space's, like a module's variables, is within reach of
+// any kernel: what it holds addresses of is used by every launch from then on.
 void note_copied_in(const Session& session, std::uint64_t to, const void* from, std::size_t count,
                     Beside beside);
 // A stream, or a graph, writes this word there, which may be an address.
@@ -35,11 +34,13 @@ void note_copied_within(const Session& session, std::uint64_t to, std::uint64_t 
 // that it issues from now on run behind that, unless it has streams that wait for a value: a call
 // that is issued earlier may then run later, and nothing is forgotten any more.
 [[nodiscard]] std::uint64_t tables_now();
+// Whether there is anything to forget, and it may be.
+[[nodiscard]] bool may_forget();
 void note_replaced(const Session& session, std::uint64_t to, Bytes bytes, std::uint64_t then);
 void note_waits_for_values();
 [[nodiscard]] bool order_is_known();
-// These bytes of one allocation have been read, and so they are. True if they hold addresses that
-// were not noted before.
+// `words` are what these bytes of one allocation held when they were read. True if there are
+// addresses that were not noted for these bytes before.
 bool note_read(const Session& session, const AddressRange& bytes,
                std::span<const std::uint64_t> words);
 // The allocation is gone, or nothing in it lives any more.

@@ -12,11 +12,11 @@ bool overlap(const AddressRange& one, const AddressRange& other) {
   return one.start < other.start + other.bytes && other.start < one.start + one.bytes;
 }
 
-// With what lies between; the other alone where that is too much to be looked at.
+// With what lies between.
 AddressRange both_of(const AddressRange& one, const AddressRange& other) {
   const std::uint64_t start = std::min(one.start, other.start);
   const std::uint64_t end = std::max(one.start + one.bytes, other.start + other.bytes);
-  return end - start <= UnlookedMemory::kMostBytes ? AddressRange{start, end - start} : other;
+  return {.start = start, .bytes = end - start};
 }
 
 }  // namespace
@@ -42,12 +42,23 @@ void UnlookedMemory::changed() {
 }
 
 void UnlookedMemory::note_here(AddressWriter writer, std::uint64_t allocation,
-                               const AddressRange& bytes) {
+                               const AddressRange& bytes, std::optional<CuStream> stream) {
   if (bytes.bytes < sizeof(std::uint64_t) || bytes.bytes > kMostBytes || !may_write_here(writer)) {
     return;
   }
   Unlooked& there = by_start_[allocation];
-  there.bytes = there.writers.empty() ? bytes : both_of(there.bytes, bytes);
+  if (there.writers.empty()) {
+    there.bytes = bytes;
+    there.stream = stream;
+  } else {
+    const AddressRange both = both_of(there.bytes, bytes);
+    const bool too_much = both.bytes > kMostBytes;
+    there.bytes = too_much ? bytes : both;
+    there.is_all = there.is_all && !too_much;
+    if (there.stream != stream) {
+      there.stream.reset();
+    }
+  }
   there.allocation = allocation;
   there.noted = ++notes_;
   if (std::find(there.writers.begin(), there.writers.end(), writer) == there.writers.end()) {
@@ -56,10 +67,10 @@ void UnlookedMemory::note_here(AddressWriter writer, std::uint64_t allocation,
   count_.store(by_start_.size(), std::memory_order_relaxed);
 }
 
-void UnlookedMemory::note(AddressWriter writer, std::uint64_t allocation,
-                          const AddressRange& bytes) {
+void UnlookedMemory::note(AddressWriter writer, std::uint64_t allocation, const AddressRange& bytes,
+                          CuStream stream) {
   const MutexLock lock(mutex_);
-  note_here(writer, allocation, bytes);
+  note_here(writer, allocation, bytes, stream);
 }
 
 void UnlookedMemory::note_copied(std::uint64_t to, const AddressRange& to_bytes, std::uint64_t from,
@@ -70,9 +81,15 @@ void UnlookedMemory::note_copied(std::uint64_t to, const AddressRange& to_bytes,
     return;
   }
   const std::vector<AddressWriter> writers = source->second.writers;
+  const std::optional<CuStream> stream = source->second.stream;
   for (const AddressWriter writer : writers) {
-    note_here(writer, to, to_bytes);
+    note_here(writer, to, to_bytes, stream);
   }
+}
+
+bool UnlookedMemory::has(std::uint64_t allocation) const {
+  const SharedLock lock(mutex_);
+  return by_start_.contains(allocation);
 }
 
 Unlooked UnlookedMemory::at(std::uint64_t allocation) {
@@ -81,7 +98,7 @@ Unlooked UnlookedMemory::at(std::uint64_t allocation) {
   return found == by_start_.end() ? Unlooked() : found->second;
 }
 
-void UnlookedMemory::looked(const Unlooked& what, bool found) {
+void UnlookedMemory::looked(const Unlooked& what, CuStream stream, bool found) {
   const MutexLock lock(mutex_);
   const bool is_explained = std::any_of(what.writers.begin(), what.writers.end(),
                                         [this](AddressWriter writer) SPILLWAY_REQUIRES(mutex_) {
@@ -94,7 +111,8 @@ void UnlookedMemory::looked(const Unlooked& what, bool found) {
       copies_known_.store(true, std::memory_order_relaxed);
     }
     if (!found) {
-      ++learned.looks;
+      constexpr int kPartialTogether = 8;
+      learned.looks += what.is_all || ++learned.partial % kPartialTogether == 0 ? 1 : 0;
     } else if (what.writers.size() == 1) {
       learned.writes = true;
     } else if (!is_explained) {
@@ -103,7 +121,7 @@ void UnlookedMemory::looked(const Unlooked& what, bool found) {
     some_are_harmless |= !may_write_here(writer);
   }
   if (const auto there = by_start_.find(what.allocation);
-      there != by_start_.end() && there->second.noted == what.noted) {
+      there != by_start_.end() && there->second.noted == what.noted && what.stream == stream) {
     by_start_.erase(there);
   }
   if (some_are_harmless) {

@@ -1,24 +1,26 @@
 // Device memory into which addresses may have come that nobody has seen: a kernel that may store
-// addresses was given it, or the host has copied more there than is scanned. And what looks at it
-// have told of who may have put them there, so that those who never do cause no further looks.
+// addresses was given it, or the host has copied more there than is scanned. It also keeps what
+// looks have told: who has stored addresses. Those who never do cause no further looks.
 // Layer: interpose, cuda. Thread-safe. docs/interposer.md, "Pointer tables".
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/mutex.h"
+#include "platform/cuda/driver/driver_types.h"
 #include "platform/cuda/memory/address_range.h"
 
 namespace spillway::cuda {
 
 // Who may have put addresses somewhere: a kernel, by its hash, or copies into an allocation. A
-// kernel that was given memory which holds addresses is another than the same without: what only
-// moves data may be given a table later.
+// kernel counts as two: given memory that holds addresses, and not. One that only moves data stores
+// addresses once it is given a table.
 class AddressWriter {
  public:
   static AddressWriter kernel(std::uint64_t hash, bool given_addresses) {
@@ -42,6 +44,9 @@ struct Unlooked {
   AddressRange bytes;
   std::vector<AddressWriter> writers;
   std::uint64_t noted = 0;  // by a count of all notes
+  // The stream of all its writers; nullopt: there are several.
+  std::optional<CuStream> stream;
+  bool is_all = true;  // `bytes` has all that was noted
 };
 
 class UnlookedMemory {
@@ -67,29 +72,36 @@ class UnlookedMemory {
 
   // Whether a look may find that it has put addresses somewhere.
   [[nodiscard]] bool may_write(AddressWriter writer) const;
-  void note(AddressWriter writer, std::uint64_t allocation, const AddressRange& bytes);
+  void note(AddressWriter writer, std::uint64_t allocation, const AddressRange& bytes,
+            CuStream stream);
   // Bytes have been copied within the device.
   void note_copied(std::uint64_t to, const AddressRange& to_bytes, std::uint64_t from,
                    const AddressRange& from_bytes);
+  // Whether something of this allocation is to be looked at.
+  [[nodiscard]] bool has(std::uint64_t allocation) const;
   // What of this allocation is to be looked at; `writers` is empty if nothing is.
   [[nodiscard]] Unlooked at(std::uint64_t allocation);
-  // It has been looked at, with all that was noted before `at`, and something new was found, or
-  // nothing.
-  void looked(const Unlooked& what, bool found);
+  // Somebody is about to look: what is noted from now on may come too late for that.
+  void look_begins() { forgotten_.fetch_add(1, std::memory_order_acq_rel); }
+  // It has been looked at on this stream, with all that was noted before `at`, and something new
+  // was found, or nothing. What runs on another stream may be still to come, and stays noted.
+  void looked(const Unlooked& what, CuStream stream, bool found);
   // The allocation is gone, or dead; or all of these bytes of it have been replaced.
   void forget(std::uint64_t allocation);
   void replaced(std::uint64_t allocation, const AddressRange& bytes);
 
  private:
-  // Where several may have been it, each is given so many more looks to be found innocent.
+  // If several may have stored an address, each gets this many further looks before it counts as
+  // harmless.
   static constexpr int kLooksOfSuspects = 16;
   struct Learned {
     int looks = 0;        // that have found nothing new, of kLooks
+    int partial = 0;      // looks at a part of what was noted; some of them together count as one
     bool writes = false;  // something was found once, and it was nobody else
   };
   [[nodiscard]] bool may_write_here(AddressWriter writer) const SPILLWAY_REQUIRES(mutex_);
-  void note_here(AddressWriter writer, std::uint64_t allocation, const AddressRange& bytes)
-      SPILLWAY_REQUIRES(mutex_);
+  void note_here(AddressWriter writer, std::uint64_t allocation, const AddressRange& bytes,
+                 std::optional<CuStream> stream) SPILLWAY_REQUIRES(mutex_);
   void drop_harmless() SPILLWAY_REQUIRES(mutex_);
   void changed() SPILLWAY_REQUIRES(mutex_);
 

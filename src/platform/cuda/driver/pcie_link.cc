@@ -18,11 +18,15 @@ double number_in(const std::filesystem::path& file) {
   return std::max(number, 0.0);
 }
 
-bool is_of_nvidia(const std::filesystem::path& device) {
+std::string vendor_of(const std::filesystem::path& device) {
   std::string vendor;
   std::ifstream(device / "vendor") >> vendor;
-  return vendor == "0x10de";
+  return vendor;
 }
+
+// A slot that a virtual machine's monitor makes up says nothing of the real one. (Red Hat's number,
+// QEMU's ports.)
+bool is_virtual(const std::filesystem::path& slot) { return vendor_of(slot) == "0x1b36"; }
 
 // Up to 5 GT/s ten bits carry a byte, then 130 bits 16 bytes.
 double bytes_per_transfer(double gigatransfers) { return gigatransfers > 5 ? 16.0 / 130 : 0.1; }
@@ -36,13 +40,14 @@ std::optional<double> pcie_bytes_per_s(const PciAddress& address,
   // What a card is plugged into is the folder that holds the card's.
   std::error_code missing;
   const std::filesystem::path card = std::filesystem::canonical(link, missing);
-  if (missing || !is_of_nvidia(card)) {
+  if (missing || vendor_of(card) != "0x10de") {
     return std::nullopt;
   }
   // The current speed is lower while the card is idle; the lanes stay.
   double gigatransfers = number_in(card / "max_link_speed");
-  if (const double slot = number_in(card.parent_path() / "max_link_speed"); slot > 0) {
-    gigatransfers = std::min(gigatransfers, slot);
+  const std::filesystem::path slot = card.parent_path();
+  if (const double speed = number_in(slot / "max_link_speed"); speed > 0 && !is_virtual(slot)) {
+    gigatransfers = std::min(gigatransfers, speed);
   }
   double lanes = number_in(card / "max_link_width");
   if (const double connected = number_in(card / "current_link_width"); connected > 0) {

@@ -21,7 +21,7 @@ class FingerprintPlaces {
   // The words of all places, kFingerprintWords for each fingerprint.
   void set_words(const std::uint64_t* words) { words_ = words; }
 
-  // A place whose old fingerprints have ended, or come before on the same stream; kNoIndex: there
+  // A place that nobody writes any more, or that was last written on this stream; kNoIndex if there
   // is none.
   [[nodiscard]] std::uint32_t take(StreamId stream);
   // The last fingerprint there is written by the launch with this number.

@@ -31,8 +31,6 @@ StreamId stream_for(const DeviceLaunches& launches, const Recomputing::Maker& ma
 
 }  // namespace
 
-// --- What is known ------------------------------------------------------------------------------
-
 // --- Memory -------------------------------------------------------------------------------------
 
 void Recomputing::born(AllocationId id) {

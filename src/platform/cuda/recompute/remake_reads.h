@@ -1,5 +1,5 @@
-// What launches of ours read that are on their streams and make again what has died since. Layer:
-// platform, cuda.
+// What remakes that are still on their streams read, where the result that they were to make has
+// died. Layer: platform, cuda.
 #pragma once
 
 #include <algorithm>
@@ -35,8 +35,8 @@ class RemakeReads {
       reads_.push_back({.source = source, .stream = stream, .number = number});
     }
   }
-  // By one that has not ended, on another stream than this. Who has the memory next has its number,
-  // and asks when it writes.
+  // Whether a remake on another stream that has not ended reads some of this. Who has the memory
+  // next has its number, and asks when it writes.
   [[nodiscard]] bool are_elsewhere(const Access& access, StreamId stream) const {
     return std::any_of(reads_.begin(), reads_.end(), [&](const Read& it) {
       return it.source.is_of(access) && it.stream != stream && !has_ended(it);

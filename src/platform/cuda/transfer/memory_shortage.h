@@ -34,7 +34,7 @@ class MemoryShortage {
     bool give_up = false;  // the run should end
   };
   [[nodiscard]] Due look(TimeNs now_ns);
-  // So long that host memory had better be taken instead.
+  // Something has waited so long that host memory should be taken instead.
   [[nodiscard]] bool is_long(TimeNs now_ns) const;
 
  private:

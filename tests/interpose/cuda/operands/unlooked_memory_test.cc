@@ -8,16 +8,17 @@ namespace {
 
 const AddressWriter kMine = AddressWriter::kernel(17, false);
 const AddressWriter kOther = AddressWriter::kernel(18, false);
+CuStream const kStream = nullptr;
 
 bool note_and_look(UnlookedMemory& memory, std::vector<AddressWriter> writers, bool found) {
   for (const AddressWriter writer : writers) {
-    memory.note(writer, 512, {.start = 512, .bytes = 64});
+    memory.note(writer, 512, {.start = 512, .bytes = 64}, kStream);
   }
   const Unlooked what = memory.at(512);
   if (what.writers.empty()) {
     return false;
   }
-  memory.looked(what, found);
+  memory.looked(what, kStream, found);
   return true;
 }
 
@@ -61,11 +62,39 @@ TEST(UnlookedMemory, WithWhoIsKnownToOthersAreNotSuspected) {
 
 TEST(UnlookedMemory, WhatIsNotedDuringALookIsLookedAtAgain) {
   UnlookedMemory memory;
-  memory.note(kMine, 512, {.start = 512, .bytes = 64});
+  memory.note(kMine, 512, {.start = 512, .bytes = 64}, kStream);
   const Unlooked what = memory.at(512);
-  memory.note(kMine, 512, {.start = 1024, .bytes = 64});
-  memory.looked(what, false);
+  memory.note(kMine, 512, {.start = 1024, .bytes = 64}, kStream);
+  memory.looked(what, kStream, false);
   EXPECT_EQ(memory.at(512).bytes.bytes, 576U);
+}
+
+// What was launched on another stream may run after the look.
+TEST(UnlookedMemory, ALookOnAnotherStreamLeavesItNoted) {
+  UnlookedMemory memory;
+  int other = 0;
+  CuStream const another = reinterpret_cast<CuStream>(&other);
+  memory.note(kMine, 512, {.start = 512, .bytes = 64}, another);
+  memory.looked(memory.at(512), kStream, false);
+  EXPECT_TRUE(memory.has(512));
+  memory.looked(memory.at(512), another, false);
+  EXPECT_FALSE(memory.has(512));
+  memory.note(kMine, 512, {.start = 512, .bytes = 64}, kStream);
+  memory.note(kOther, 512, {.start = 512, .bytes = 64}, another);
+  memory.looked(memory.at(512), another, false);
+  EXPECT_TRUE(memory.has(512));
+}
+
+// Too far apart for one look: what was not read says nothing of who was there.
+TEST(UnlookedMemory, ALookAtAPartCountsLess) {
+  UnlookedMemory memory;
+  int count = 0;
+  for (; count < 1000 && memory.may_write(kMine); ++count) {
+    memory.note(kMine, 512, {.start = 512, .bytes = 64}, kStream);
+    memory.note(kMine, 512, {.start = 512 + UnlookedMemory::kMostBytes, .bytes = 64}, kStream);
+    memory.looked(memory.at(512), kStream, false);
+  }
+  EXPECT_EQ(count, 24);
 }
 
 // Another allocation may come to lie there.
@@ -79,19 +108,19 @@ TEST(UnlookedMemory, WhatIsKnownOfCopiesGoesWithTheAllocation) {
 
 TEST(UnlookedMemory, WhatIsReplacedOrGoneNeedsNoLook) {
   UnlookedMemory memory;
-  memory.note(kMine, 512, {.start = 512, .bytes = 64});
+  memory.note(kMine, 512, {.start = 512, .bytes = 64}, kStream);
   memory.replaced(512, {.start = 512, .bytes = 32});
   EXPECT_TRUE(memory.any());
   memory.replaced(512, {.start = 512, .bytes = 64});
   EXPECT_FALSE(memory.any());
-  memory.note(kMine, 512, {.start = 512, .bytes = 64});
+  memory.note(kMine, 512, {.start = 512, .bytes = 64}, kStream);
   memory.forget(512);
   EXPECT_FALSE(memory.any());
 }
 
 TEST(UnlookedMemory, ACopyTakesItAlong) {
   UnlookedMemory memory;
-  memory.note(kMine, 512, {.start = 512, .bytes = 64});
+  memory.note(kMine, 512, {.start = 512, .bytes = 64}, kStream);
   memory.note_copied(4096, {.start = 4096, .bytes = 8}, 512, {.start = 576, .bytes = 8});
   EXPECT_TRUE(memory.at(4096).writers.empty());
   memory.note_copied(4096, {.start = 4096, .bytes = 8}, 512, {.start = 568, .bytes = 8});

@@ -629,6 +629,7 @@ int main(int count, char** words) {
       {"hidden-address", test::hidden_address},
       {"looks-beside-capture", test::looks_beside_a_capture},
       {"replaced-tables", test::replaced_tables},
+      {"shifted-tables", test::shifted_tables},
       {"waiting-tables", test::waiting_tables},
       {"dead-tables", test::dead_tables},
       {"long-tables", test::long_tables},

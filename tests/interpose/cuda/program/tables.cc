@@ -138,6 +138,30 @@ void replaced_tables(const Device& device) {
   }
 }
 
+void shifted_tables(const Device& device) {
+  constexpr std::uint64_t kElsewhere = 256;  // words from its start
+  const CuStream stream = device.stream();
+  const Buffer table = device.allocate(4096, stream);
+  const Buffer copied{.address = table.address + 8 * kElsewhere, .words = 1, .seed = 0};
+  Buffer before = device.allocate(kNamedBytes, stream);
+  Buffer after = device.allocate(kNamedBytes, stream);
+  device.fill(before, 3, stream);
+  device.fill(after, 4, stream);
+  write_table(device, table, {before.address});
+  device.expect(device.calls.cuMemcpyDtoDAsync_v2(copied.address, table.address, 8, stream),
+                "cuMemcpyDtoDAsync");
+  device.synchronize(stream);
+  write_table(device, table, {after.address});
+  std::vector<Buffer> others = make_others(device, stream);
+  use_others(device, others, stream);
+  device.synchronize(stream);
+  device.add_listed(copied, 1, before.words, stream);
+  device.add_listed(table, 1, after.words, stream);
+  device.synchronize(stream);
+  require_one_more(device, before);
+  require_one_more(device, after);
+}
+
 void waiting_tables(const Device& device) {
   const CuStream first = device.stream();
   const CuStream second = device.stream();

@@ -51,6 +51,14 @@ TEST_F(PcieLinkTest, OfASlowerSlotAndFewerLanesIsWhatTheyCarry) {
   EXPECT_NEAR(gigabytes_per_s(), 7.88, 0.05);
 }
 
+TEST_F(PcieLinkTest, AVirtualMachinesSlotSaysNothing) {
+  write(card(), "max_link_speed", "32.0 GT/s PCIe");
+  write(card(), "max_link_width", "16");
+  write(slot(), "max_link_speed", "2.5 GT/s PCIe");
+  write(slot(), "vendor", "0x1b36");
+  EXPECT_NEAR(gigabytes_per_s(), 63.0, 0.1);
+}
+
 TEST_F(PcieLinkTest, OfOldGenerationsTenBitsCarryAByte) {
   write(card(), "max_link_speed", "5.0 GT/s PCIe");
   write(card(), "max_link_width", "16");
