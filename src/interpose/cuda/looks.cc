@@ -142,7 +142,9 @@ class InContextOf {
   bool pushed_ = false;
 };
 
-bool look_together(const Session& session, CuStream stream, std::span<const Unlooked> all)
+// Nullopt: it has not been looked at. Otherwise whether something new was found.
+std::optional<bool> look_together(const Session& session, CuStream stream,
+                                  std::span<const Unlooked> all)
     SPILLWAY_REQUIRES(looking().mutex) {
   const InContextOf its_context(stream);
   const OutOfCaptures relaxed;
@@ -157,7 +159,7 @@ bool look_together(const Session& session, CuStream stream, std::span<const Unlo
   const Came came =
       looking().words == nullptr ? Came::kRefused : copy_out(session, stream, all, looking().words);
   if (came == Came::kRefused) {
-    return false;
+    return std::nullopt;
   }
   if (came == Came::kNothingEnds) {
     looking().words = nullptr;
@@ -168,17 +170,19 @@ bool look_together(const Session& session, CuStream stream, std::span<const Unlo
                                  "that follow such addresses may fail with an illegal access (700)",
                                  kNothingEndsNs / kNsPerS));
     }
-    return false;
+    return std::nullopt;
   }
   looking().stopped = 0;
+  bool found = false;
   const std::uint64_t* words = looking().words;
   for (const Unlooked& it : all) {
     const std::size_t count = it.bytes.bytes / sizeof words[0];
-    UnlookedMemory::of_program().looked(it, stream,
-                                        note_read(session, it.bytes, std::span(words, count)));
+    const bool found_here = note_read(session, it.bytes, std::span(words, count));
+    UnlookedMemory::of_program().looked(it, stream, found_here);
+    found |= found_here;
     words += taken_by(it) / sizeof words[0];
   }
-  return true;
+  return found;
 }
 
 // In what of the space an operand lies; where it lies in several allocations, the first.
@@ -258,11 +262,12 @@ bool look_at(const Session& session, CuStream stream, const LaunchHash& launch,
     std::erase_if(together, [](const Unlooked& it) {
       return UnlookedMemory::of_program().at(it.allocation).writers.empty();
     });
-    const bool fine = together.empty() || look_together(session, stream, together);
-    any |= fine && !together.empty();
+    const std::optional<bool> found =
+        together.empty() ? false : look_together(session, stream, together);
+    any |= found.value_or(false);
     together.clear();
     bytes = 0;
-    return fine;
+    return found.has_value();
   };
   for (const CudaOperand& operand : operands) {
     const auto holder = holder_of(session, operand);
@@ -316,11 +321,11 @@ void note_given(const Session& session, CuStream stream, std::uint64_t kernel,
   }
 }
 
-void note_unscanned(const Session& session, CuStream stream, const AddressRange& bytes) {
+void note_unscanned(const Session& session, const AddressRange& bytes) {
   if (bytes.bytes <= UnlookedMemory::kMostBytes) {
     if (const auto holder = session.platform->memory().allocation_of(bytes.start)) {
       UnlookedMemory::of_program().note(AddressWriter::copies_to(holder->start), holder->start,
-                                        within(bytes, *holder), stream);
+                                        within(bytes, *holder), std::nullopt);
     }
   }
 }

@@ -21,9 +21,10 @@ namespace spillway::cuda {
   return UnlookedMemory::of_program().any() && !session.platform->bypass().calls_are_open() &&
          !captures_under_way() && order_is_known();
 }
-// Looks at what of these operands of a launch on this stream is to be looked at. True if something
-// was, so that the launch may use more than before. `launch` is the hash of kernel and operands:
-// costs next to nothing where nothing was to be looked at for the same, and nothing noted since.
+// Looks at what of these operands of a launch on this stream is to be looked at. True if that has
+// found new addresses, so that the launch may use more than before. `launch` is the hash of kernel
+// and operands: costs next to nothing where nothing was to be looked at for the same, and nothing
+// noted since.
 bool look_at(const Session& session, CuStream stream, const LaunchHash& launch,
              std::span<const CudaOperand> operands);
 // The context has ended, and what of ours was in it for that.
@@ -35,6 +36,6 @@ void forget_looks_of(CuContext context);
 void note_given(const Session& session, CuStream stream, std::uint64_t kernel,
                 const LaunchHash& launch, std::span<const CudaOperand> operands);
 // The host has copied that there, and it was too much to be scanned.
-void note_unscanned(const Session& session, CuStream stream, const AddressRange& bytes);
+void note_unscanned(const Session& session, const AddressRange& bytes);
 
 }  // namespace spillway::cuda

@@ -26,8 +26,8 @@ class Correlator {
   void wake() { wake_.call(); }
   [[nodiscard]] WakeUp& waker() { return wake_; }
   // With the platform's lock held: it takes up nothing until it is let go.
-  void hold() SPILLWAY_REQUIRES(state_.mutex) { held_ = true; }
-  void let_go() SPILLWAY_REQUIRES(state_.mutex) { held_ = false; }
+  void hold() { held_ = true; }
+  void let_go() { held_ = false; }
   // That the thread has run on a processor.
   [[nodiscard]] TimeNs processor_ns() const { return spillway::processor_ns(thread_); }
 
@@ -37,7 +37,7 @@ class Correlator {
 
   HostState& state_;
   Progress& progress_;
-  bool held_ SPILLWAY_GUARDED_BY(state_.mutex) = false;
+  bool held_ = false;
   PendingFaults faults_;  // the thread's
   WakeUp wake_;
   std::atomic<bool> stop_{false};

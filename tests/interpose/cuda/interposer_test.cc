@@ -266,7 +266,7 @@ TEST_F(InterposerTest, WhatAnIllegalAccessMayBeIsSaid) {
   const Outcome outcome = run_on_gpu({.scenario = "hidden-address"});
   EXPECT_THAT(outcome.err,
               ::testing::ContainsRegex("illegal access .700.*follow addresses: .*add_mapped_at.*"
-                                       "With --device-memory [0-9]+MiB nothing has to leave"));
+                                       "with --device-memory [0-9]+MiB, where everything fits"));
 }
 
 TEST_F(InterposerTest, WhoHasStoredAnAddressIsLookedAtAgainAndAgain) {

@@ -86,12 +86,12 @@ void note_copied(const Rows& copy, bool is_captured) {
 }
 
 // The same when the call has been made.
-void note_made(const Session& here, CuStream stream, const Rows& copy, std::uint64_t then) {
+void note_made(const Session& here, const Rows& copy, std::uint64_t then) {
   if (copy.rows == 0 || here.platform->memory().contains(copy.from)) {
     return;
   }
   if (!are_scanned(copy)) {
-    note_unscanned(here, stream, {.start = copy.to, .bytes = copy.to_bytes()});
+    note_unscanned(here, {.start = copy.to, .bytes = copy.to_bytes()});
   } else if (may_forget() && replaces(here, copy)) {
     const bool whole = copy.to_pitch_bytes == copy.row_bytes;
     for (std::size_t row = 0; row < (whole ? 1 : copy.rows); ++row) {
@@ -118,7 +118,7 @@ CuResult copy_noted(const char* name, CuStream stream, const Add& add, const For
       [&](const Session& session, const CudaLaunch& what, const auto& driver) {
         const CuResult result = issue(session, what, driver);
         if (result == CuResult::kSuccess) {
-          for_each([&](const Rows& rows) { note_made(session, stream, rows, then); });
+          for_each([&](const Rows& rows) { note_made(session, rows, then); });
         }
         return result;
       });

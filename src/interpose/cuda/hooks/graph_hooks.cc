@@ -54,7 +54,7 @@ CuResult update(CuGraphExec exec, CuGraph graph, const Call& call) {
 }
 
 // What it copies and writes puts addresses where kernels find them.
-void note_addresses(const Session& session, CuStream stream, const GraphLaunchUse& use) {
+void note_addresses(const Session& session, const GraphLaunchUse& use) {
   for (const CarryingCopy& copy : use.copies) {
     if (session.platform->memory().contains(copy.from)) {
       note_copied_within(session, copy.to, copy.from, copy.bytes);
@@ -63,7 +63,7 @@ void note_addresses(const Session& session, CuStream stream, const GraphLaunchUs
       note_copied_in(session, copy.to, reinterpret_cast<const void*>(copy.from), copy.bytes,
                      Beside::kWhatWasThere);
       if (copy.bytes > kMostScannedBytes) {
-        note_unscanned(session, stream, {.start = copy.to, .bytes = copy.bytes});
+        note_unscanned(session, {.start = copy.to, .bytes = copy.bytes});
       }
     }
   }
@@ -124,7 +124,7 @@ CuResult launch(CuGraphExec exec, CuStream stream, const Call& call) {
     return here.driver(call);
   }
   const std::shared_ptr<const GraphLaunchUse> use = graph->launch_use();
-  note_addresses(*session, stream, *use);
+  note_addresses(*session, *use);
   look_before(*session, stream, *use);
   if (is_large(*session, *use) && !session->platform->bypass().calls_are_open() &&
       recording() == nullptr) {

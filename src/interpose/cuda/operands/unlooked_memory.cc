@@ -49,15 +49,15 @@ void UnlookedMemory::note_here(AddressWriter writer, std::uint64_t allocation,
   Unlooked& there = by_start_[allocation];
   if (there.writers.empty()) {
     there.bytes = bytes;
-    there.stream = stream;
   } else {
     const AddressRange both = both_of(there.bytes, bytes);
     const bool too_much = both.bytes > kMostBytes;
     there.bytes = too_much ? bytes : both;
     there.is_all = there.is_all && !too_much;
-    if (there.stream != stream) {
-      there.stream.reset();
-    }
+  }
+  if (stream) {
+    there.several = there.several || (there.stream && *there.stream != *stream);
+    there.stream = stream;
   }
   there.allocation = allocation;
   there.noted = ++notes_;
@@ -68,7 +68,7 @@ void UnlookedMemory::note_here(AddressWriter writer, std::uint64_t allocation,
 }
 
 void UnlookedMemory::note(AddressWriter writer, std::uint64_t allocation, const AddressRange& bytes,
-                          CuStream stream) {
+                          std::optional<CuStream> stream) {
   const MutexLock lock(mutex_);
   note_here(writer, allocation, bytes, stream);
 }
@@ -82,8 +82,12 @@ void UnlookedMemory::note_copied(std::uint64_t to, const AddressRange& to_bytes,
   }
   const std::vector<AddressWriter> writers = source->second.writers;
   const std::optional<CuStream> stream = source->second.stream;
+  const bool several = source->second.several;
   for (const AddressWriter writer : writers) {
     note_here(writer, to, to_bytes, stream);
+  }
+  if (const auto there = by_start_.find(to); there != by_start_.end()) {
+    there->second.several = there->second.several || several;
   }
 }
 
@@ -121,7 +125,8 @@ void UnlookedMemory::looked(const Unlooked& what, CuStream stream, bool found) {
     some_are_harmless |= !may_write_here(writer);
   }
   if (const auto there = by_start_.find(what.allocation);
-      there != by_start_.end() && there->second.noted == what.noted && what.stream == stream) {
+      there != by_start_.end() && there->second.noted == what.noted && !what.several &&
+      what.stream.value_or(stream) == stream) {
     by_start_.erase(there);
   }
   if (some_are_harmless) {

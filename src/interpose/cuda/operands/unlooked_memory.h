@@ -44,8 +44,9 @@ struct Unlooked {
   AddressRange bytes;
   std::vector<AddressWriter> writers;
   std::uint64_t noted = 0;  // by a count of all notes
-  // The stream of all its writers; nullopt: there are several.
+  // The stream of the kernels among its writers; `several`: not all have the same.
   std::optional<CuStream> stream;
+  bool several = false;
   bool is_all = true;  // `bytes` has all that was noted
 };
 
@@ -72,8 +73,9 @@ class UnlookedMemory {
 
   // Whether a look may find that it has put addresses somewhere.
   [[nodiscard]] bool may_write(AddressWriter writer) const;
+  // `stream`: a kernel's.
   void note(AddressWriter writer, std::uint64_t allocation, const AddressRange& bytes,
-            CuStream stream);
+            std::optional<CuStream> stream);
   // Bytes have been copied within the device.
   void note_copied(std::uint64_t to, const AddressRange& to_bytes, std::uint64_t from,
                    const AddressRange& from_bytes);
