@@ -47,8 +47,9 @@ void Replay::make_updates(std::uint32_t graph, const Trace& trace, const Vitalit
                 std::back_inserter(step.launch.accesses));
       continue;
     }
-    const KernelIndex last_use = vitality.lives[one.gradient]->last_use;
-    if (traced.replaced[last_use] && std::erase(steps[last_use].deaths, gradient) > 0) {
+    if (const auto& life = vitality.lives[one.gradient];
+        life && traced.replaced[life->last_use] &&
+        std::erase(steps[life->last_use].deaths, gradient) > 0) {
       update.dies = gradient;
     }
     steps[one.ready_behind].ready.push_back(std::move(update));

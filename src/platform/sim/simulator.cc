@@ -246,8 +246,8 @@ bool Simulator::step() {
 }
 
 Status Simulator::going() const {
-  if (broken()) {
-    return tl::unexpected<Error>(*broken());
+  if (const std::optional<Error>& failed = broken()) {
+    return tl::unexpected<Error>(*failed);
   }
   if (const std::optional<Error>& fatal = engine_.fatal()) {
     return tl::unexpected<Error>(*fatal);
