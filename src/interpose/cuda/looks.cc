@@ -260,7 +260,7 @@ bool look_at(const Session& session, CuStream stream, const LaunchHash& launch,
   const auto look = [&]() SPILLWAY_REQUIRES(looking().mutex) {
     // What has been learned meanwhile may have made some of it needless.
     std::erase_if(together, [](const Unlooked& it) {
-      return UnlookedMemory::of_program().at(it.allocation).writers.empty();
+      return !UnlookedMemory::of_program().has(it.allocation);
     });
     const std::optional<bool> found =
         together.empty() ? false : look_together(session, stream, together);

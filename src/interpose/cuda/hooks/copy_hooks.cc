@@ -74,8 +74,10 @@ void note_copied(const Rows& copy, bool is_captured) {
     note_copied_within(here, copy.to, copy.from, copy.to_bytes());
   } else if (are_scanned(copy) &&
              (here.platform->memory().contains(copy.to) || on_device(copy.to))) {
-    const Beside beside =
-        is_captured || !replaces(here, copy) ? Beside::kWhatWasThere : Beside::kWhatIsReplaced;
+    // `replaces` asks the driver: not of each copy of a program that sends no addresses.
+    const Beside beside = !is_captured && may_forget() && replaces(here, copy)
+                              ? Beside::kWhatIsReplaced
+                              : Beside::kWhatWasThere;
     for (std::size_t row = 0; row < copy.rows; ++row) {
       const std::uint64_t from = copy.from + row * copy.from_pitch_bytes;
       // NOLINTNEXTLINE(performance-no-int-to-ptr): the host's, as the program has said

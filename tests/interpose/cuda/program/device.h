@@ -105,4 +105,19 @@ class Device {
   CuFunction told_pointwise_ = nullptr;
 };
 
+// Captures what `call` puts on the stream, and runs that as a graph, to its end.
+template <typename Call>
+void run_as_graph(const Device& device, CuStream stream, const Call& call) {
+  device.expect(device.calls.cuStreamBeginCapture_v2(stream, 0), "cuStreamBeginCapture");
+  call();
+  CuGraph graph = nullptr;
+  CuGraphExec exec = nullptr;
+  device.expect(device.calls.cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
+  device.expect(device.calls.cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
+  device.expect(device.calls.cuGraphLaunch(exec, stream), "cuGraphLaunch");
+  device.synchronize(stream);
+  device.expect(device.calls.cuGraphExecDestroy(exec), "cuGraphExecDestroy");
+  device.expect(device.calls.cuGraphDestroy(graph), "cuGraphDestroy");
+}
+
 }  // namespace spillway::cuda::test

@@ -88,20 +88,6 @@ bool in_variable(Exposes how) {
   return how == Exposes::kVariable || how == Exposes::kGraphsVariable;
 }
 
-template <typename Call>
-void by_graph(const Device& device, CuStream stream, const Call& call) {
-  device.expect(device.calls.cuStreamBeginCapture_v2(stream, 0), "cuStreamBeginCapture");
-  call();
-  CuGraph graph = nullptr;
-  CuGraphExec exec = nullptr;
-  device.expect(device.calls.cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
-  device.expect(device.calls.cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
-  device.expect(device.calls.cuGraphLaunch(exec, stream), "cuGraphLaunch");
-  device.synchronize(stream);
-  device.expect(device.calls.cuGraphExecDestroy(exec), "cuGraphExecDestroy");
-  device.expect(device.calls.cuGraphDestroy(graph), "cuGraphDestroy");
-}
-
 void expose(const Device& device, Exposes how, const Buffer& table, const Buffer& weight,
             CuStream stream) {
   switch (how) {
@@ -113,7 +99,7 @@ void expose(const Device& device, Exposes how, const Buffer& table, const Buffer
       fill_with_number(device, table, weight.address, stream);
       break;
     case Exposes::kGraph:
-      by_graph(device, stream, [&] { store(device, table, weight.address, stream); });
+      run_as_graph(device, stream, [&] { store(device, table, weight.address, stream); });
       break;
     case Exposes::kVariable:
     case Exposes::kGraphsVariable:
@@ -134,7 +120,7 @@ void expose(const Device& device, Exposes how, const Buffer& table, const Buffer
                       "cuStreamWriteValue64");
       };
       if (how == Exposes::kGraphsValue) {
-        by_graph(device, stream, write);
+        run_as_graph(device, stream, write);
       } else if (how == Exposes::kWrittenValue) {
         write();
       }
@@ -189,7 +175,7 @@ void exposed(const Device& device, Exposes how) {
       }
     };
     if (in_graphs(how)) {
-      by_graph(device, stream, write);
+      run_as_graph(device, stream, write);
     } else {
       write();
     }

@@ -81,20 +81,6 @@ void require_more(const Device& device, const std::vector<Buffer>& rows, std::ui
   }
 }
 
-template <typename Call>
-void as_graph(const Device& device, CuStream stream, const Call& call) {
-  device.expect(device.calls.cuStreamBeginCapture_v2(stream, 0), "cuStreamBeginCapture");
-  call();
-  CuGraph graph = nullptr;
-  CuGraphExec exec = nullptr;
-  device.expect(device.calls.cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
-  device.expect(device.calls.cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
-  device.expect(device.calls.cuGraphLaunch(exec, stream), "cuGraphLaunch");
-  device.synchronize(stream);
-  device.expect(device.calls.cuGraphExecDestroy(exec), "cuGraphExecDestroy");
-  device.expect(device.calls.cuGraphDestroy(graph), "cuGraphDestroy");
-}
-
 }  // namespace
 
 void filled_tables(const Device& device, Filled how) {
@@ -120,7 +106,7 @@ void filled_tables(const Device& device, Filled how) {
                   "cuMemcpyHtoD");
     table.address += 8 * (kTableWords - kRows);
   } else if (how == Filled::kByGraph) {
-    as_graph(device, stream, [&] { fill_by_kernel(rows); });
+    run_as_graph(device, stream, [&] { fill_by_kernel(rows); });
   } else {
     fill_by_kernel(rows);
   }
@@ -134,7 +120,7 @@ void filled_tables(const Device& device, Filled how) {
   for (std::uint64_t round = 1; round <= 5; ++round) {
     push_out(device, others, stream);
     if (how == Filled::kByGraph) {
-      as_graph(device, stream, follow);
+      run_as_graph(device, stream, follow);
     } else if (how == Filled::kInTables) {
       const Buffer outer = device.allocate(512, stream);
       enter.launch(stream, {outer.address, 0, table.address});
